@@ -1,0 +1,2 @@
+//! The groupcommit program.
+fn main() {}
