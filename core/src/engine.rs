@@ -10,8 +10,8 @@ use crate::{
 ///
 /// The pipeline calls it from one thread at a time, though not always the same one.
 pub trait Engine: Send + Sized + 'static {
-    /// What a transaction's closure is given.
-    type Transaction;
+    /// What a transaction's closure is given; `'g` is the execution of its group.
+    type Transaction<'g>;
 
     /// What the closure of an exclusive is given.
     type Exclusive;

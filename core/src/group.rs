@@ -137,12 +137,12 @@ impl<E: Engine> Group<E> {
     }
 
     /// Runs, or runs again, the closure of a member in `tx`. A panic is caught.
-    pub fn run(&mut self, member: usize, tx: &mut E::Transaction) -> Ran {
+    pub fn run(&mut self, member: usize, tx: &mut E::Transaction<'_>) -> Ran {
         self.entries[member].run(tx)
     }
 
     /// Runs a member again, because the engine rolled back what it had done before.
-    pub fn rerun(&mut self, member: usize, tx: &mut E::Transaction) -> Ran {
+    pub fn rerun(&mut self, member: usize, tx: &mut E::Transaction<'_>) -> Ran {
         self.reruns += 1;
         self.run(member, tx)
     }

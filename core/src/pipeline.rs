@@ -148,7 +148,7 @@ impl<E: Engine> Pipeline<E> {
     /// is full.
     pub fn submit<F, T, X>(&self, terms: Terms, closure: F) -> Ticket<T, X>
     where
-        F: FnMut(&mut E::Transaction) -> Result<T, X> + Send + 'static,
+        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
         T: Send + 'static,
         X: Send + 'static,
     {
@@ -168,7 +168,7 @@ impl<E: Engine> Pipeline<E> {
     /// Dropping the future before it is ready submits nothing.
     pub async fn submit_async<F, T, X>(&self, terms: Terms, closure: F) -> Ticket<T, X>
     where
-        F: FnMut(&mut E::Transaction) -> Result<T, X> + Send + 'static,
+        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
         T: Send + 'static,
         X: Send + 'static,
     {
@@ -196,7 +196,7 @@ impl<E: Engine> Pipeline<E> {
     /// closure.
     pub fn try_submit<F, T, X>(&self, terms: Terms, closure: F) -> Result<Ticket<T, X>, Refused<F>>
     where
-        F: FnMut(&mut E::Transaction) -> Result<T, X> + Send + 'static,
+        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
         T: Send + 'static,
         X: Send + 'static,
     {
@@ -216,7 +216,7 @@ impl<E: Engine> Pipeline<E> {
         closure: F,
         callback: impl FnOnce(Result<T, Failure<X>>) + Send + 'static,
     ) where
-        F: FnMut(&mut E::Transaction) -> Result<T, X> + Send + 'static,
+        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
         T: Send + 'static,
         X: Send + 'static,
     {
@@ -235,7 +235,7 @@ impl<E: Engine> Pipeline<E> {
     /// The [`Failure`] that the transaction came to.
     pub fn transact<F, T, X>(&self, terms: Terms, closure: F) -> Result<T, Failure<X>>
     where
-        F: FnMut(&mut E::Transaction) -> Result<T, X> + Send + 'static,
+        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
         T: Send + 'static,
         X: Send + 'static,
     {

@@ -74,9 +74,14 @@ pub(crate) trait Settle: Send + Sync {
     fn is_live(&self) -> bool;
 }
 
-/// A cell as the pipeline sees it; `C` is what its closure is given.
-pub(crate) trait Job<C: ?Sized>: Settle {
-    fn run(&self, context: &mut C) -> Ran;
+/// The cell of a transaction as the pipeline sees it.
+pub(crate) trait Job<E: Engine>: Settle {
+    fn run(&self, tx: &mut E::Transaction<'_>) -> Ran;
+}
+
+/// The cell of an exclusive as the pipeline sees it.
+pub(crate) trait ExclusiveJob<E: Engine>: Settle {
+    fn run(&self, context: &mut E::Exclusive) -> Ran;
 }
 
 /// A cell as its ticket sees it.
@@ -95,8 +100,8 @@ pub(crate) struct Entry<E: Engine> {
 }
 
 pub(crate) enum Body<E: Engine> {
-    Member(Arc<dyn Job<E::Transaction>>),
-    Exclusive(Arc<dyn Job<E::Exclusive>>),
+    Member(Arc<dyn Job<E>>),
+    Exclusive(Arc<dyn ExclusiveJob<E>>),
     Barrier { cell: Arc<dyn Settle>, force_flush: bool },
 }
 
@@ -114,7 +119,7 @@ impl<E: Engine> Entry<E> {
         !matches!(self.body, Body::Barrier { .. })
     }
 
-    pub(crate) fn run(&self, tx: &mut E::Transaction) -> Ran {
+    pub(crate) fn run(&self, tx: &mut E::Transaction<'_>) -> Ran {
         match &self.body {
             Body::Member(job) => job.run(tx),
             Body::Exclusive(_) | Body::Barrier { .. } => Ran::Failed,
@@ -250,13 +255,33 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
     }
 }
 
-impl<C: ?Sized, F, T, X> Job<C> for Cell<F, T, X>
+impl<E, F, T, X> Job<E> for Cell<F, T, X>
 where
-    F: FnMut(&mut C) -> Result<T, X> + Send,
+    E: Engine,
+    F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send,
     T: Send + 'static,
     X: Send + 'static,
 {
-    fn run(&self, context: &mut C) -> Ran {
+    fn run(&self, tx: &mut E::Transaction<'_>) -> Ran {
+        self.call(|closure| closure(tx))
+    }
+}
+
+impl<E, F, T, X> ExclusiveJob<E> for Cell<F, T, X>
+where
+    E: Engine,
+    F: FnMut(&mut E::Exclusive) -> Result<T, X> + Send,
+    T: Send + 'static,
+    X: Send + 'static,
+{
+    fn run(&self, context: &mut E::Exclusive) -> Ran {
+        self.call(|closure| closure(context))
+    }
+}
+
+impl<F, T, X> Cell<F, T, X> {
+    /// Calls the closure, unless the transaction was cancelled, and keeps what comes of it.
+    fn call(&self, call: impl FnOnce(&mut F) -> Result<T, X>) -> Ran {
         let mut closure = {
             let mut state = lock(&self.state);
             let runnable = matches!(state.stage, Stage::Queued | Stage::Executed);
@@ -271,7 +296,7 @@ where
                 }
             }
         };
-        let caught = catch_unwind(AssertUnwindSafe(|| closure(context)));
+        let caught = catch_unwind(AssertUnwindSafe(|| call(&mut closure)));
         let (ran, result) = match caught {
             Ok(Ok(value)) => (Ran::Completed, Ok(value)),
             Ok(Err(error)) => (Ran::Failed, Err(Failure::Rejected(Rejected::Caller(error)))),

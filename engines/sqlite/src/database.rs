@@ -99,7 +99,7 @@ impl Database {
     /// ```
     pub fn submit<T, E, F>(&self, transaction: F) -> Ticket<T, E>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -113,7 +113,7 @@ impl Database {
     /// Dropping the future before it is ready submits nothing.
     pub async fn submit_async<T, E, F>(&self, transaction: F) -> Ticket<T, E>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -128,7 +128,7 @@ impl Database {
     /// nothing is admitted any more; the closure comes back with it.
     pub fn try_submit<T, E, F>(&self, transaction: F) -> Result<Ticket<T, E>, Refused<F>>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -144,7 +144,7 @@ impl Database {
     /// a transaction of the same database.
     pub fn transact<T, E, F>(&self, transaction: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -160,7 +160,7 @@ impl Database {
         transaction: F,
         callback: impl FnOnce(Result<T, Failure<E>>) + Send + 'static,
     ) where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -323,7 +323,7 @@ impl Submission<'_> {
     /// See [`Database::submit`].
     pub fn submit<T, E, F>(self, transaction: F) -> Ticket<T, E>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -337,7 +337,7 @@ impl Submission<'_> {
     /// Dropping the future before it is ready submits nothing.
     pub async fn submit_async<T, E, F>(self, transaction: F) -> Ticket<T, E>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -351,7 +351,7 @@ impl Submission<'_> {
     /// As there.
     pub fn try_submit<T, E, F>(self, transaction: F) -> Result<Ticket<T, E>, Refused<F>>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -365,7 +365,7 @@ impl Submission<'_> {
     /// As there.
     pub fn transact<T, E, F>(self, transaction: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -378,7 +378,7 @@ impl Submission<'_> {
         transaction: F,
         callback: impl FnOnce(Result<T, Failure<E>>) + Send + 'static,
     ) where
-        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {

@@ -30,20 +30,29 @@ use crate::{
     checkpoint::Checkpoints,
     error::code,
     ffi,
+    guard::Guard,
     transaction::Transaction,
     wal::{Log, LogFlusher},
 };
 
 /// The writing side of one database.
 pub(crate) struct Writer {
-    pub(crate) tx: Transaction,
-    pub(crate) path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) nonce: u64,
     pub(crate) log: Arc<Log>,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) ground: Ground,
+    /// Kept for its memory.
+    pub(crate) open: Vec<usize>,
+}
+
+/// What stays the same from group to group.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) path: PathBuf,
     pub(crate) busy_timeout: Duration,
     pub(crate) configuration: Configuration,
-    /// Members that ran in the open transaction, in order. Kept for its memory.
-    pub(crate) open: Vec<usize>,
 }
 
 /// The switches of a connection that a closure could turn for everybody.
@@ -96,7 +105,7 @@ enum Commit {
 }
 
 impl Engine for Writer {
-    type Transaction = Transaction;
+    type Transaction<'g> = Transaction<'g>;
     type Exclusive = Connection;
     type Flusher = LogFlusher;
 
@@ -105,31 +114,36 @@ impl Engine for Writer {
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
-        let commits_before = self.tx.guard.commits();
-        self.checkpoints.between_groups(self.tx.guard.wal_frames());
-        let mut open = std::mem::take(&mut self.open);
-        open.clear();
-        let result = self.execute_all(group, &mut open);
-        self.open = open;
-        result?;
-        if self.tx.guard.take_schema_change() {
+        let commits_before = self.guard.commits();
+        self.checkpoints.between_groups(self.guard.wal_frames());
+        self.open.clear();
+        let mut execution = Execution {
+            tx: Transaction::new(&self.connection, &self.guard, self.nonce),
+            guard: &self.guard,
+            ground: &self.ground,
+        };
+        execution.execute_all(group, &mut self.open)?;
+        drop(execution);
+        if self.guard.take_schema_change() {
             // A cached statement that changes the schema would not be noticed a second time.
-            self.tx.connection.flush_prepared_statement_cache();
+            self.connection.flush_prepared_statement_cache();
         }
-        Ok(Executed { commits: self.tx.guard.commits() - commits_before })
+        Ok(Executed { commits: self.guard.commits() - commits_before })
     }
 
     fn exclusive(
         &mut self,
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
-        let ran = run(&mut self.tx.connection);
-        ffi::reset_statements(&self.tx.connection);
-        let left_open = !self.tx.connection.is_autocommit();
-        self.tx.roll_back().map_err(|error| self.fatal("roll back on", error))?;
-        self.tx.connection.flush_prepared_statement_cache();
-        self.settle_connection().map_err(|error| Arc::new(error) as Cause)?;
-        self.tx.guard.take_schema_change();
+        let ran = run(&mut self.connection);
+        ffi::reset_statements(&self.connection);
+        let left_open = !self.connection.is_autocommit();
+        Transaction::new(&self.connection, &self.guard, self.nonce)
+            .roll_back()
+            .map_err(|error| self.ground.fatal("roll back on", error))?;
+        self.connection.flush_prepared_statement_cache();
+        self.settle_connection()?;
+        self.guard.take_schema_change();
         Ok(if left_open && ran == Ran::Completed {
             ExclusiveEnd::Rejected(Arc::new(Error::LeftOpen))
         } else {
@@ -146,32 +160,38 @@ impl Engine for Writer {
 impl Writer {
     /// Puts the connection back into the state that the scheme rests on, after code that had it to
     /// itself.
-    pub(crate) fn settle_connection(&mut self) -> Result<(), Error> {
-        let guard = self.tx.guard.clone();
-        let connection = &mut self.tx.connection;
-        let settled = crate::open::prepare_writer(connection, &guard, self.busy_timeout)
-            .and_then(|()| Configuration::of(connection));
-        match settled {
-            Ok(configuration) => {
-                self.configuration = configuration;
-                Ok(())
-            }
-            Err(source) => Err(Error::Sqlite {
-                doing: "restore the connection to",
-                path: self.path.clone(),
-                source,
-            }),
-        }
+    fn settle_connection(&mut self) -> Result<(), Cause> {
+        let busy_timeout = self.ground.busy_timeout;
+        let settled = crate::open::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
+            .and_then(|()| Configuration::of(&self.connection));
+        self.ground.configuration =
+            settled.map_err(|error| self.ground.fatal("restore the connection to", error))?;
+        Ok(())
     }
+}
 
+impl Ground {
+    fn fatal(&self, doing: &'static str, source: rusqlite::Error) -> Cause {
+        Arc::new(Error::Sqlite { doing, path: self.path.clone(), source })
+    }
+}
+
+/// The execution of one group.
+struct Execution<'g> {
+    tx: Transaction<'g>,
+    guard: &'g Guard,
+    ground: &'g Ground,
+}
+
+impl Execution<'_> {
     fn execute_all(
         &mut self,
-        group: &mut Group<Self>,
+        group: &mut Group<Writer>,
         open: &mut Vec<usize>,
     ) -> Result<(), Cause> {
         while let Some(member) = group.next() {
             if open.is_empty()
-                && self.tx.connection.is_autocommit()
+                && self.tx.is_autocommit()
                 && let Err(error) = self.begin()
             {
                 group.refuse(member, error);
@@ -189,8 +209,8 @@ impl Writer {
     }
 
     /// Commits what is open; if that fails, every member gets a transaction of its own.
-    fn finish(&mut self, group: &mut Group<Self>, open: &[usize]) -> Result<(), Cause> {
-        if self.tx.connection.is_autocommit() {
+    fn finish(&mut self, group: &mut Group<Writer>, open: &[usize]) -> Result<(), Cause> {
+        if self.tx.is_autocommit() {
             return Ok(());
         }
         match self.commit()? {
@@ -206,7 +226,7 @@ impl Writer {
     /// its outcome is not known yet.
     fn retreat(
         &mut self,
-        group: &mut Group<Self>,
+        group: &mut Group<Writer>,
         before: &[usize],
         member: usize,
         odd: Verdict,
@@ -225,7 +245,7 @@ impl Writer {
 
     /// Runs members again that all were clean before, and commits them. Should one not be clean
     /// this time, all run alone.
-    fn rerun(&mut self, group: &mut Group<Self>, members: &[usize]) -> Result<(), Cause> {
+    fn rerun(&mut self, group: &mut Group<Writer>, members: &[usize]) -> Result<(), Cause> {
         if members.is_empty() {
             return Ok(());
         }
@@ -244,7 +264,7 @@ impl Writer {
 
     /// Runs a member in a transaction of its own: whatever comes of it is what would have come of
     /// it without a group.
-    fn run_alone(&mut self, group: &mut Group<Self>, member: usize) -> Result<(), Cause> {
+    fn run_alone(&mut self, group: &mut Group<Writer>, member: usize) -> Result<(), Cause> {
         if group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
             return Ok(());
@@ -267,21 +287,21 @@ impl Writer {
         self.roll_back()
     }
 
-    fn run_member(&mut self, group: &mut Group<Self>, member: usize, again: bool) -> Verdict {
-        let changes_before = self.tx.connection.total_changes();
-        ffi::set_last_insert_rowid(&self.tx.connection, 0);
-        self.tx.guard.begin_member(changes_before, group.deadline_ns(member));
+    fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
+        let changes_before = self.tx.total_changes();
+        ffi::set_last_insert_rowid(&*self.tx, 0);
+        self.guard.begin_member(changes_before, group.deadline_ns(member));
         let ran = if again {
             group.rerun(member, &mut self.tx)
         } else {
             group.run(member, &mut self.tx)
         };
-        self.tx.guard.end_member();
-        self.tx.savepoints_open.set(0);
+        self.guard.end_member();
+        self.tx.end_member();
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
-        let connection = &self.tx.connection;
+        let connection = &*self.tx;
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }
@@ -291,15 +311,14 @@ impl Writer {
         }
         let traceless = connection.total_changes() == changes_before
             && !unsatisfied
-            && !self.tx.guard.may_have_changed_schema();
+            && !self.guard.may_have_changed_schema();
         if traceless { Verdict::Clean } else { Verdict::Dirty }
     }
 
     fn begin(&mut self) -> Result<(), NotRun> {
         let began = self
             .tx
-            .connection
-            .busy_timeout(self.busy_timeout)
+            .busy_timeout(self.ground.busy_timeout)
             .and_then(|()| self.tx.begin());
         began.map_err(|source| {
             let busy = matches!(
@@ -307,9 +326,9 @@ impl Writer {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
             );
             if busy {
-                NotRun::Busy(Arc::new(Error::Held { path: self.path.clone(), source }))
+                NotRun::Busy(Arc::new(Error::Held { path: self.ground.path.clone(), source }))
             } else {
-                let path = self.path.clone();
+                let path = self.ground.path.clone();
                 NotRun::Unavailable(Arc::new(Error::Sqlite {
                     doing: "begin a transaction on",
                     path,
@@ -321,14 +340,14 @@ impl Writer {
 
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
-        let connection = &self.tx.connection;
+        let connection = &*self.tx;
         if connection.is_busy() {
             ffi::reset_statements(connection);
         }
-        if Configuration::of(connection).ok() != Some(self.configuration) {
-            self.configuration
+        if Configuration::of(connection).ok() != Some(self.ground.configuration) {
+            self.ground.configuration
                 .restore(connection)
-                .map_err(|error| self.fatal("restore the configuration of", error))?;
+                .map_err(|error| self.ground.fatal("restore the configuration of", error))?;
             self.roll_back()?;
             let changed = Box::new(Error::ConfigurationChanged);
             return Ok(Commit::RolledBack(rusqlite::Error::ToSqlConversionFailure(changed)));
@@ -341,7 +360,7 @@ impl Writer {
             }
             // The commit frame may have reached the log, and recovery would then find it.
             Err(error) => {
-                let cause = self.fatal("confirm a commit of", error);
+                let cause = self.ground.fatal("confirm a commit of", error);
                 self.roll_back()?;
                 Err(cause)
             }
@@ -349,14 +368,10 @@ impl Writer {
     }
 
     fn roll_back(&self) -> Result<(), Cause> {
-        if self.tx.connection.is_busy() {
-            ffi::reset_statements(&self.tx.connection);
+        if self.tx.is_busy() {
+            ffi::reset_statements(&*self.tx);
         }
-        self.tx.roll_back().map_err(|error| self.fatal("roll back on", error))
-    }
-
-    fn fatal(&self, doing: &'static str, source: rusqlite::Error) -> Cause {
-        Arc::new(Error::Sqlite { doing, path: self.path.clone(), source })
+        self.tx.roll_back().map_err(|error| self.ground.fatal("roll back on", error))
     }
 }
 

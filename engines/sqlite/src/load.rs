@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use groupcommit_core::{Failure, Ticket};
 use rusqlite::types::Value;
 
-use crate::{Database, statement::value_bytes};
+use crate::{Database, statement::{Bound, value_bytes}};
 
 /// Rows in one transaction of a load, unless their bytes reach [`CHUNK_BYTES`] first.
 const CHUNK_ROWS: usize = 10_000;
@@ -113,14 +113,12 @@ impl Database {
         let bytes = chunk.iter().flatten().map(value_bytes).sum();
         let sql = sql.to_owned();
         self.submission().bytes(bytes).submit(move |tx| {
-            let mut insert = tx.prepare_cached(&sql)?;
-            for row in &chunk {
-                for (index, value) in row.iter().enumerate() {
-                    insert.raw_bind_parameter(index + 1, value)?;
+            tx.with_statement(&sql, |insert| {
+                for row in &chunk {
+                    insert.execute(rusqlite::params_from_iter(row.iter().map(Bound)))?;
                 }
-                insert.raw_execute()?;
-            }
-            Ok(chunk.len() as u64)
+                Ok(chunk.len() as u64)
+            })
         })
     }
 }

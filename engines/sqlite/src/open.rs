@@ -13,13 +13,12 @@ use crate::{
     Database, Error, Warning,
     checkpoint::{self, Checkpoints},
     database::Inner,
-    engine::{Configuration, Writer},
+    engine::{Configuration, Ground, Writer},
     error::code,
     ffi,
     guard::Guard,
     medium,
     readers::Readers,
-    transaction::Transaction,
     wal::Log,
 };
 
@@ -108,17 +107,16 @@ impl Options {
         let (connection, log) = self.open_writer(path, &guard)?;
         let configuration = Configuration::of(&connection).map_err(sqlite(path, "open"))?;
         let writer = Writer {
-            tx: Transaction {
-                connection,
-                guard: guard.clone(),
-                nonce: fastrand::u64(..),
-                savepoints_open: std::cell::Cell::new(0),
-            },
-            path: path.to_owned(),
+            connection,
+            guard: guard.clone(),
+            nonce: fastrand::u64(..),
             log: log.clone(),
             checkpoints: Checkpoints::new(path),
-            busy_timeout: self.busy_timeout,
-            configuration,
+            ground: Ground {
+                path: path.to_owned(),
+                busy_timeout: self.busy_timeout,
+                configuration,
+            },
             open: Vec::new(),
         };
         let settings = Settings {

@@ -30,29 +30,29 @@ impl Statement {
         self.sql.len() + self.params.iter().map(value_bytes).sum::<usize>()
     }
 
-    pub(crate) fn run(&self, tx: &Transaction) -> rusqlite::Result<StatementResult> {
-        let mut statement = tx.connection.prepare_cached(&self.sql)?;
+    pub(crate) fn run(&self, tx: &Transaction<'_>) -> rusqlite::Result<StatementResult> {
         let params = rusqlite::params_from_iter(self.params.iter().map(Bound));
-        let changes_before = tx.connection.total_changes();
-        let columns: Vec<String> =
-            statement.column_names().into_iter().map(str::to_owned).collect();
-        let mut rows = Vec::new();
-        if columns.is_empty() {
-            statement.execute(params)?;
-        } else {
+        let changes_before = tx.total_changes();
+        let mut result = tx.with_statement(&self.sql, |statement| {
+            let mut result = StatementResult::default();
+            let columns = statement.column_names();
+            result.columns = columns.into_iter().map(str::to_owned).collect();
+            if result.columns.is_empty() {
+                statement.execute(params)?;
+                return Ok(result);
+            }
             let mut cursor = statement.query(params)?;
             while let Some(row) = cursor.next()? {
-                let values = (0..columns.len()).map(|column| row.get(column));
-                rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
+                let values = (0..result.columns.len()).map(|column| row.get(column));
+                result.rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
             }
+            Ok(result)
+        })?;
+        if tx.total_changes() != changes_before {
+            result.rows_changed = tx.changes();
         }
-        let changed = tx.connection.total_changes() != changes_before;
-        Ok(StatementResult {
-            rows_changed: if changed { tx.connection.changes() } else { 0 },
-            last_insert_rowid: tx.connection.last_insert_rowid(),
-            columns,
-            rows,
-        })
+        result.last_insert_rowid = tx.last_insert_rowid();
+        Ok(result)
     }
 }
 
@@ -71,7 +71,7 @@ pub struct StatementResult {
 }
 
 /// Binds a value by reference.
-struct Bound<'a>(&'a Value);
+pub(crate) struct Bound<'a>(pub(crate) &'a Value);
 
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

@@ -1,6 +1,9 @@
 //! What a transaction's closure is given.
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    ops::Deref,
+};
 
 use rusqlite::{CachedStatement, Connection, Params, Row};
 
@@ -14,36 +17,58 @@ use crate::{Error, guard::Guard};
 /// transaction (`BEGIN`, `COMMIT`, `SAVEPOINT`, `PRAGMA`, `ATTACH`, temporary tables) are refused
 /// with "not authorized"; use [`savepoint`](Self::savepoint) to undo a part, and
 /// [`Database::exclusive`](crate::Database::exclusive) for the rest.
-pub struct Transaction {
-    pub(crate) connection: Connection,
-    pub(crate) guard: Arc<Guard>,
-    /// Makes the names of savepoints impossible to guess, so that no SQL of a closure can mean them.
-    pub(crate) nonce: u64,
-    pub(crate) savepoints_open: std::cell::Cell<u32>,
+pub struct Transaction<'g> {
+    connection: &'g Connection,
+    guard: &'g Guard,
+    /// Makes the engine's own SQL impossible to guess, so that no SQL of a closure can mean it.
+    nonce: u64,
+    savepoints_open: Cell<u32>,
+    recent: RefCell<Vec<Recent<'g>>>,
 }
 
-impl std::fmt::Debug for Transaction {
+/// A statement that a member of this group used: the next that uses it takes it from here, which
+/// costs a comparison instead of a search in the connection's cache.
+struct Recent<'g> {
+    sql: String,
+    /// `None` while it is lent.
+    statement: Option<CachedStatement<'g>>,
+}
+
+/// Statements that a group keeps at hand.
+const RECENT_MAX: usize = 8;
+
+impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction").finish_non_exhaustive()
     }
 }
 
-impl Deref for Transaction {
+impl Deref for Transaction<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        &self.connection
+        self.connection
     }
 }
 
-impl Transaction {
+impl<'g> Transaction<'g> {
+    pub(crate) fn new(connection: &'g Connection, guard: &'g Guard, nonce: u64) -> Self {
+        Self {
+            connection,
+            guard,
+            nonce,
+            savepoints_open: Cell::new(0),
+            recent: RefCell::new(Vec::new()),
+        }
+    }
+
     /// Runs one statement and returns the number of rows it changed.
     ///
     /// # Errors
     ///
     /// What SQLite says; see [`rusqlite::Connection::execute`].
     pub fn execute<P: Params>(&self, sql: &str, params: P) -> rusqlite::Result<usize> {
-        self.connection.prepare_cached(sql)?.execute(params)
+        self.with_statement(sql, |statement| statement.execute(params))
     }
 
     /// Runs a query and hands its first row to `read`.
@@ -57,7 +82,40 @@ impl Transaction {
         params: P,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        self.connection.prepare_cached(sql)?.query_row(params, read)
+        self.with_statement(sql, |statement| statement.query_row(params, read))
+    }
+
+    /// Lends the prepared statement of `sql`; a second use inside the first gets one of its own.
+    pub(crate) fn with_statement<R>(
+        &self,
+        sql: &str,
+        run: impl FnOnce(&mut CachedStatement<'g>) -> rusqlite::Result<R>,
+    ) -> rusqlite::Result<R> {
+        let taken = self
+            .recent
+            .borrow_mut()
+            .iter_mut()
+            .find(|recent| recent.sql == sql)
+            .and_then(|recent| recent.statement.take());
+        let mut statement = match taken {
+            Some(statement) => statement,
+            None => self.connection.prepare_cached(sql)?,
+        };
+        let result = run(&mut statement);
+        self.keep(sql, statement);
+        result
+    }
+
+    fn keep(&self, sql: &str, statement: CachedStatement<'g>) {
+        let mut recent = self.recent.borrow_mut();
+        if let Some(slot) = recent.iter_mut().find(|recent| recent.sql == sql) {
+            slot.statement = Some(statement);
+            return;
+        }
+        if recent.len() == RECENT_MAX {
+            recent.remove(0);
+        }
+        recent.push(Recent { sql: sql.to_owned(), statement: Some(statement) });
     }
 
     /// Runs `inner` so that its effects can be undone without ending the transaction: they are
@@ -83,8 +141,7 @@ impl Transaction {
     /// Runs SQL of the engine's own.
     pub(crate) fn speak(&self, sql: &str) -> rusqlite::Result<()> {
         self.guard.as_engine(|| {
-            let mut statement: CachedStatement<'_> = self.connection.prepare_cached(sql)?;
-            statement.execute(())?;
+            self.connection.prepare_cached(sql)?.execute(())?;
             Ok(())
         })
     }
@@ -107,6 +164,11 @@ impl Transaction {
         self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
     }
 
+    /// Forgets what the member that has just run may have left: open savepoints.
+    pub(crate) fn end_member(&self) {
+        self.savepoints_open.set(0);
+    }
+
     /// Runs plain data: each statement in turn.
     ///
     /// # Errors
@@ -121,14 +183,14 @@ impl Transaction {
 }
 
 /// Ends a savepoint, also when its closure panics.
-struct Undo<'a> {
-    tx: &'a Transaction,
+struct Undo<'a, 'g> {
+    tx: &'a Transaction<'g>,
     name: &'a str,
     depth: u32,
     ended: bool,
 }
 
-impl Undo<'_> {
+impl Undo<'_, '_> {
     fn end(&mut self, keep: bool) -> rusqlite::Result<()> {
         self.ended = true;
         self.tx.savepoints_open.set(self.depth);
@@ -147,7 +209,7 @@ impl Undo<'_> {
     }
 }
 
-impl Drop for Undo<'_> {
+impl Drop for Undo<'_, '_> {
     fn drop(&mut self) {
         if !self.ended
             && let Err(error) = self.end(false)
