@@ -3,9 +3,8 @@
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
-    sync::{Condvar, Mutex, MutexGuard},
-    thread,
-    thread_local,
+    sync::{Mutex, MutexGuard},
+    thread, thread_local,
 };
 
 #[cfg(shuttle)]
