@@ -1,1 +1,37 @@
-//! TBD
+//! The lab: published experiments on durable transactions, run on whatever machine and disk it is
+//! started on.
+//!
+//! Measuring and drawing are apart. An experiment ([`mod@write`]) carries a workload ([`workload`]) to
+//! each condition ([`condition`]) and saves records ([`measurement`]) together with the environment
+//! ([`environment`]) they belong to; a table ([`table`]) is made from the records alone.
+//!
+//! ```text
+//! workload ──► driver ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
+//!  (rows)     (closed          (conditions)                (per thread)   (count, statistics)
+//!              loops)                                                          │
+//!                               table  ◄──  measurement (results.json)  ◄──────┘
+//! ```
+//!
+//! Two times are recorded and never mixed up: *latency*, what a caller waits from submit to
+//! resolved, and *completion interval*, the time between completions, which is the reciprocal of
+//! throughput.
+
+pub mod condition;
+mod cpu_time;
+mod database;
+mod driver;
+pub mod environment;
+mod error;
+pub mod file_system;
+pub mod flush_probe;
+mod grouped_sqlite;
+mod measure;
+pub mod measurement;
+mod plain_sqlite;
+pub mod statistics;
+pub mod table;
+pub mod workload;
+pub mod write;
+
+pub use error::LabError;
+pub use measure::Setting;

@@ -1,0 +1,140 @@
+//! The conditions that an experiment compares: who commits, how, and whether the outcome is
+//! durable.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// One way of writing the workload. All of them use the same file system, table, rows and SQLite
+/// library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// SQLite as it comes: rollback journal (`DELETE`), `synchronous=FULL`, one commit a call.
+    Default,
+    /// Write-ahead log, `synchronous=FULL`, one commit a call. The reference of every ratio.
+    Wal,
+    /// Write-ahead log, `synchronous=NORMAL`, one commit a call. Not durable: a power cut loses
+    /// commits.
+    WalNormal,
+    /// groupcommit, callers that block until their transaction is durable.
+    GroupcommitBlocking,
+    /// groupcommit, callers that keep many tickets outstanding.
+    GroupcommitAsync,
+}
+
+impl Condition {
+    /// Every condition, in the order of the published experiment: the slowest first.
+    pub const ALL: [Self; 5] = [
+        Self::Default,
+        Self::Wal,
+        Self::WalNormal,
+        Self::GroupcommitBlocking,
+        Self::GroupcommitAsync,
+    ];
+
+    /// The name in options, records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Wal => "wal",
+            Self::WalNormal => "wal-normal",
+            Self::GroupcommitBlocking => "groupcommit-blocking",
+            Self::GroupcommitAsync => "groupcommit-async",
+        }
+    }
+
+    /// Whether an acknowledged transaction survives a power cut, on a device that honours flushes.
+    #[must_use]
+    pub fn is_durable(self) -> bool {
+        self != Self::WalNormal
+    }
+
+    /// Whether one caller keeps several transactions outstanding, so that the number in flight is a
+    /// setting of its own rather than the number of threads.
+    #[must_use]
+    pub fn is_async(self) -> bool {
+        self == Self::GroupcommitAsync
+    }
+
+    /// SQLite's `journal_mode` and `synchronous` for the conditions that use SQLite directly,
+    /// `None` for the others.
+    #[must_use]
+    pub fn sqlite_modes(self) -> Option<SqliteModes> {
+        let (journal_mode, synchronous) = match self {
+            Self::Default => ("delete", "FULL"),
+            Self::Wal => ("wal", "FULL"),
+            Self::WalNormal => ("wal", "NORMAL"),
+            Self::GroupcommitBlocking | Self::GroupcommitAsync => return None,
+        };
+        Some(SqliteModes { journal_mode, synchronous })
+    }
+}
+
+/// The two settings in which the plain SQLite conditions differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SqliteModes {
+    /// `PRAGMA journal_mode`, in the lower case that SQLite answers with.
+    pub journal_mode: &'static str,
+    /// `PRAGMA synchronous`.
+    pub synchronous: &'static str,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Condition {
+    type Err = UnknownCondition;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|condition| condition.name() == name.trim())
+            .ok_or_else(|| UnknownCondition(name.to_owned()))
+    }
+}
+
+/// A name that is not a condition's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownCondition(String);
+
+impl fmt::Display for UnknownCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<&str> = Condition::ALL.into_iter().map(Condition::name).collect();
+        write!(f, "`{}` is not a condition; choose among {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownCondition {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back_and_match_the_records() {
+        for condition in Condition::ALL {
+            assert_eq!(condition.name().parse(), Ok(condition));
+            let record = serde_json::to_string(&condition).expect("serializes");
+            assert_eq!(record, format!("\"{}\"", condition.name()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_choices() {
+        let error = "fast".parse::<Condition>().expect_err("not a condition");
+        assert!(error.to_string().contains("`fast`"));
+        assert!(error.to_string().contains("groupcommit-async"));
+    }
+
+    #[test]
+    fn only_wal_normal_is_not_durable() {
+        let loose: Vec<_> = Condition::ALL.into_iter().filter(|c| !c.is_durable()).collect();
+        assert_eq!(loose, [Condition::WalNormal]);
+    }
+}

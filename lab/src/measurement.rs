@@ -1,0 +1,221 @@
+//! The records: one measurement each, and the file that holds those of a run.
+//!
+//! Measuring and drawing are apart: whatever a table or a report shows comes from these records
+//! alone, so that it can be drawn again without measuring again.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::environment::Environment;
+use crate::error::LabError;
+use crate::statistics::LatencyMs;
+
+/// The name of the file of records in the folder given by `--out`.
+pub const RESULTS_FILE: &str = "results.json";
+
+/// Everything that one run of the lab has recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Where it was measured, and with what.
+    pub environment: Environment,
+    /// In the order measured.
+    pub measurements: Vec<Measurement>,
+}
+
+/// One repeat of one condition with one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The experiment, such as `write`.
+    pub experiment: String,
+    /// The database, such as `sqlite`.
+    pub engine: String,
+    /// Who commits, and how.
+    pub condition: Condition,
+    /// Whether acknowledged rows survive a power cut.
+    pub durable: bool,
+    /// Rows a transaction.
+    pub batch: usize,
+    /// Transactions outstanding at most: the number of threads where callers block.
+    pub in_flight: usize,
+    /// Threads that submit.
+    pub threads: usize,
+    /// Counted from 1.
+    pub repeat: usize,
+    /// Rows acknowledged; fewer than asked for when the time limit was reached.
+    pub rows: u64,
+    /// From the first submission to the last acknowledgement.
+    pub seconds: f64,
+    /// `rows / seconds`.
+    pub rows_per_second: f64,
+    /// What a caller waits for its transaction, from submit to resolved.
+    pub latency_ms: LatencyMs,
+    /// Mean time between completed transactions, which is the reciprocal of throughput and not a
+    /// latency: with 1,000 in flight a caller waits about 1,000 times as long.
+    pub completion_interval_ms: f64,
+    /// Rows per second × (1 ms ÷ mean latency); see
+    /// [`effective_throughput_1ms`](crate::statistics::effective_throughput_1ms).
+    pub effective_throughput_1ms: f64,
+    /// CPU time of the process in user mode while the clock ran, the lab's own included.
+    pub cpu_user_seconds: f64,
+    /// CPU time of the process in the kernel while the clock ran.
+    pub cpu_system_seconds: f64,
+    /// Transactions a group, on average; 1 where each call commits for itself.
+    pub group_transactions_mean: f64,
+    /// Flushes that the engine counted while the clock ran; `null` where nobody counts them.
+    pub flushes: Option<u64>,
+    /// Rows found at the end by a fresh connection.
+    pub verified_rows: u64,
+    /// One point every 10,000 rows, and one at the end.
+    pub progress: Vec<ProgressPoint>,
+}
+
+/// The columns that experiment 1 prints every 10,000 rows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ProgressPoint {
+    /// Rows acknowledged so far.
+    pub rows: u64,
+    /// Since the first submission.
+    pub seconds: f64,
+    /// `rows / seconds`, so since the start.
+    pub rows_per_second: f64,
+    /// Mean latency of the transactions completed since the point before.
+    pub latency_ms: f64,
+    /// Mean time between the completions since the point before.
+    pub completion_interval_ms: f64,
+}
+
+impl Results {
+    /// Writes the records to [`RESULTS_FILE`] in `folder`, replacing an earlier file in one step.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<(), LabError> {
+        let path = folder.join(RESULTS_FILE);
+        let mut text = serde_json::to_string_pretty(self).map_err(|source| LabError::Record {
+            action: "write",
+            path: path.clone(),
+            source,
+        })?;
+        text.push('\n');
+        let unfinished = folder.join(format!("{RESULTS_FILE}.unfinished"));
+        fs::write(&unfinished, text).map_err(LabError::io("write", &unfinished))?;
+        fs::rename(&unfinished, &path).map_err(LabError::io("replace", &path))
+    }
+
+    /// Reads the records back from [`RESULTS_FILE`] in `folder`.
+    ///
+    /// # Errors
+    /// When there is no such file, or it does not hold records of this version.
+    pub fn load(folder: &Path) -> Result<Self, LabError> {
+        let path = folder.join(RESULTS_FILE);
+        let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
+        serde_json::from_str(&text).map_err(|source| LabError::Record {
+            action: "read",
+            path,
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A plausible record for tests of what is drawn from records.
+    pub(crate) fn example(condition: Condition, batch: usize, rows_per_second: f64) -> Measurement {
+        Measurement {
+            experiment: "write".to_owned(),
+            engine: "sqlite".to_owned(),
+            condition,
+            durable: condition.is_durable(),
+            batch,
+            in_flight: 1,
+            threads: 1,
+            repeat: 1,
+            rows: 1_000,
+            seconds: 1_000.0 / rows_per_second,
+            rows_per_second,
+            latency_ms: LatencyMs { mean: 0.5, p50: 0.5, p90: 0.6, p99: 0.7, p999: 0.8, max: 0.9 },
+            completion_interval_ms: 0.5,
+            effective_throughput_1ms: rows_per_second * 2.0,
+            cpu_user_seconds: 0.1,
+            cpu_system_seconds: 0.2,
+            group_transactions_mean: 1.0,
+            flushes: None,
+            verified_rows: 1_000,
+            progress: vec![ProgressPoint {
+                rows: 1_000,
+                seconds: 1_000.0 / rows_per_second,
+                rows_per_second,
+                latency_ms: 0.5,
+                completion_interval_ms: 0.5,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_measurement_has_exactly_the_documented_fields() {
+        let record =
+            serde_json::to_value(example(Condition::WalNormal, 1, 10.0)).expect("serializes");
+        let mut fields: Vec<&str> =
+            record.as_object().expect("an object").keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        let mut documented = [
+            "experiment",
+            "engine",
+            "condition",
+            "durable",
+            "batch",
+            "in_flight",
+            "threads",
+            "rows",
+            "seconds",
+            "rows_per_second",
+            "latency_ms",
+            "completion_interval_ms",
+            "effective_throughput_1ms",
+            "cpu_user_seconds",
+            "cpu_system_seconds",
+            "group_transactions_mean",
+            "flushes",
+            "verified_rows",
+            "repeat",
+            "progress",
+        ];
+        documented.sort_unstable();
+        assert_eq!(fields, documented);
+        assert_eq!(record["condition"], "wal-normal");
+        assert_eq!(record["durable"], false);
+        assert!(record["flushes"].is_null());
+        let latency: Vec<&String> =
+            record["latency_ms"].as_object().expect("an object").keys().collect();
+        assert_eq!(latency, ["mean", "p50", "p90", "p99", "p999", "max"]);
+    }
+
+    #[test]
+    fn records_read_back_as_they_were_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let results = Results {
+            environment: Environment::example(),
+            measurements: vec![
+                example(Condition::Default, 1, 1e4 / 3.0),
+                example(Condition::GroupcommitAsync, 10, 1e6),
+            ],
+        };
+        results.save(folder.path()).expect("saves");
+        assert_eq!(Results::load(folder.path()).expect("loads"), results);
+        let left: Vec<_> = fs::read_dir(folder.path()).expect("lists").collect();
+        assert_eq!(left.len(), 1, "no unfinished file stays behind");
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join(RESULTS_FILE), "{\"measurements\": []}").expect("writes");
+        let error = Results::load(folder.path()).expect_err("no environment");
+        assert!(matches!(error, LabError::Record { action: "read", .. }));
+    }
+}
