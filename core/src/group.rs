@@ -156,7 +156,9 @@ impl<E: Engine> Group<E> {
     /// Whether the member's deadline has passed.
     #[must_use]
     pub fn passed_deadline(&self, member: usize) -> bool {
-        self.entries[member].deadline_ns.is_some_and(|deadline_ns| self.clock.now_ns() >= deadline_ns)
+        self.entries[member]
+            .deadline_ns
+            .is_some_and(|deadline_ns| self.clock.now_ns() >= deadline_ns)
     }
 
     /// The engine rolled the member back, whatever its closure returned.

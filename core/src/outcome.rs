@@ -199,7 +199,9 @@ impl fmt::Display for NotRun {
 impl Error for NotRun {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Busy(cause) | Self::Unavailable(cause) | Self::Failed(cause) => Some(cause.as_ref()),
+            Self::Busy(cause) | Self::Unavailable(cause) | Self::Failed(cause) => {
+                Some(cause.as_ref())
+            }
             _ => None,
         }
     }

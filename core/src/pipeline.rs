@@ -33,7 +33,7 @@ use crate::{
     admission::{Admission, Limits},
     admit::{Admit, Line},
     clock::{Clock, SystemClock},
-    engine::{Executed, ExclusiveEnd},
+    engine::{ExclusiveEnd, Executed},
     group::{GROUP_TRANSACTIONS_MAX, Group, form_group},
     outcome::{Cause, Failure, NotRun},
     park,
@@ -177,12 +177,10 @@ impl<E: Engine> Pipeline<E> {
         let entry = shared.entry::<F>(Body::Member(cell.clone()), terms);
         match shared.offer(entry) {
             Ok(()) => {}
-            Err((entry, NotRun::Overloaded)) => {
-                match Admit::new(&**shared, entry.bytes).await {
-                    Ok(()) => shared.enqueue_admitted(entry),
-                    Err(reason) => shared.refuse(&entry, reason),
-                }
-            }
+            Err((entry, NotRun::Overloaded)) => match Admit::new(&**shared, entry.bytes).await {
+                Ok(()) => shared.enqueue_admitted(entry),
+                Err(reason) => shared.refuse(&entry, reason),
+            },
             Err((entry, reason)) => shared.refuse(&entry, reason),
         }
         Ticket::of(cell)
@@ -677,10 +675,10 @@ impl<E: Engine> Shared<E> {
             }
         };
         let waits_ns = group.entries.iter().filter(|entry| entry.is_transaction());
-        let waits_ns =
-            waits_ns.map(|entry| group.started_ns.saturating_sub(entry.submitted_ns));
+        let waits_ns = waits_ns.map(|entry| group.started_ns.saturating_sub(entry.submitted_ns));
         self.recorder.executed(commits, group.reruns, execute_ns, leftover.len(), waits_ns);
-        let forced = |entry: &Entry<E>| matches!(entry.body, Body::Barrier { force_flush: true, .. });
+        let forced =
+            |entry: &Entry<E>| matches!(entry.body, Body::Barrier { force_flush: true, .. });
         let needs_flush = commits > 0 || group.entries.iter().any(forced);
         Executing { committed: Committed { entries: group.entries, needs_flush, failed }, leftover }
     }

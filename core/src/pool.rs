@@ -143,8 +143,7 @@ impl Pool {
     }
 
     fn start_thread(&'static self) {
-        let started =
-            thread::Builder::new().name("groupcommit".into()).spawn(move || self.work());
+        let started = thread::Builder::new().name("groupcommit".into()).spawn(move || self.work());
         if let Err(error) = started {
             let mut lines = lock(&self.lines);
             lines.threads -= 1;

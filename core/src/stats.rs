@@ -148,8 +148,7 @@ impl Recorder {
         let histogram = |name: &'static str| {
             Distribution::new(metrics::histogram!(name, "database" => label.clone()))
         };
-        let counter =
-            |name: &'static str| metrics::counter!(name, "database" => label.clone());
+        let counter = |name: &'static str| metrics::counter!(name, "database" => label.clone());
         let gauge = |name: &'static str| metrics::gauge!(name, "database" => label.clone());
         Self {
             executing: Mutex::new(Executing {

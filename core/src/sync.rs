@@ -10,8 +10,7 @@ pub(crate) use std::{
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
     sync::{Mutex, MutexGuard},
-    thread,
-    thread_local,
+    thread, thread_local,
 };
 
 use std::sync::PoisonError;

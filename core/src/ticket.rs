@@ -220,7 +220,8 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
         match (&state.result, fate) {
             (Some(Err(_)), _) | (Some(Ok(_)), Fate::Durable) => {}
             (Some(Ok(_)), Fate::Unknown(cause)) => {
-                superseded = state.result.replace(Err(Failure::Unknown(Unknown::new(cause.clone()))));
+                superseded =
+                    state.result.replace(Err(Failure::Unknown(Unknown::new(cause.clone()))));
             }
             // Never ran: nothing of it can be in the database.
             (None, Fate::Unknown(cause)) => {

@@ -2,9 +2,7 @@
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
-use groupcommit_core::{
-    Cause, Failure, NotRun, Pipeline, Refused, Rejected, Stats, Terms, Ticket,
-};
+use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Refused, Rejected, Stats, Terms, Ticket};
 use rusqlite::Connection;
 
 use crate::{

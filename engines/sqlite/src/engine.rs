@@ -22,7 +22,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Engine, Executed, ExclusiveEnd, Group, NotRun, Ran};
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
 use crate::{
@@ -291,11 +291,8 @@ impl Execution<'_> {
         let changes_before = self.tx.total_changes();
         ffi::set_last_insert_rowid(&*self.tx, 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
-        let ran = if again {
-            group.rerun(member, &mut self.tx)
-        } else {
-            group.run(member, &mut self.tx)
-        };
+        let ran =
+            if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
         self.tx.end_member();
         if ran != Ran::Completed && group.passed_deadline(member) {
@@ -316,15 +313,10 @@ impl Execution<'_> {
     }
 
     fn begin(&mut self) -> Result<(), NotRun> {
-        let began = self
-            .tx
-            .busy_timeout(self.ground.busy_timeout)
-            .and_then(|()| self.tx.begin());
+        let began = self.tx.busy_timeout(self.ground.busy_timeout).and_then(|()| self.tx.begin());
         began.map_err(|source| {
-            let busy = matches!(
-                code(&source),
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-            );
+            let busy =
+                matches!(code(&source), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
             if busy {
                 NotRun::Busy(Arc::new(Error::Held { path: self.ground.path.clone(), source }))
             } else {
@@ -345,7 +337,8 @@ impl Execution<'_> {
             ffi::reset_statements(connection);
         }
         if Configuration::of(connection).ok() != Some(self.ground.configuration) {
-            self.ground.configuration
+            self.ground
+                .configuration
                 .restore(connection)
                 .map_err(|error| self.ground.fatal("restore the configuration of", error))?;
             self.roll_back()?;

@@ -80,7 +80,9 @@ pub enum Error {
     NotRecovered(PathBuf),
 
     /// A transaction ended with a foreign key unsatisfied.
-    #[error("FOREIGN KEY constraint failed: a deferred foreign key is not satisfied at the end of the transaction")]
+    #[error(
+        "FOREIGN KEY constraint failed: a deferred foreign key is not satisfied at the end of the transaction"
+    )]
     ForeignKey,
 
     /// A statement rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK)`, or an error

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use groupcommit_core::{Failure, Ticket};
 use rusqlite::types::Value;
 
-use crate::{Database, statement::{Bound, value_bytes}};
+use crate::{
+    Database,
+    statement::{Bound, value_bytes},
+};
 
 /// Rows in one transaction of a load, unless their bytes reach [`CHUNK_BYTES`] first.
 const CHUNK_ROWS: usize = 10_000;

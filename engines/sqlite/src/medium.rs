@@ -115,7 +115,10 @@ mod tests {
         assert_eq!(mounted_without_barriers(mounts, Path::new("/srv")), Some("/".to_owned()));
         assert_eq!(mounted_without_barriers(mounts, Path::new("/data/x")), None);
         let mounts = "/dev/b /data ext4 rw,nobarrier 0 0\n";
-        assert_eq!(mounted_without_barriers(mounts, Path::new("/data/x")), Some("/data".to_owned()));
+        assert_eq!(
+            mounted_without_barriers(mounts, Path::new("/data/x")),
+            Some("/data".to_owned())
+        );
     }
 
     #[test]

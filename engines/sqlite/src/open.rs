@@ -157,13 +157,11 @@ impl Options {
 
     fn enter_wal_mode(&self, path: &Path, connection: &Connection) -> Result<(), Error> {
         let failed = |error| explain(path, error);
-        let mode: String = connection
-            .query_row("PRAGMA journal_mode", (), |row| row.get(0))
-            .map_err(failed)?;
+        let mode: String =
+            connection.query_row("PRAGMA journal_mode", (), |row| row.get(0)).map_err(failed)?;
         // Reads the header, which the pragma alone does not: "not a database" shows here.
-        let pages: i64 = connection
-            .query_row("PRAGMA page_count", (), |row| row.get(0))
-            .map_err(failed)?;
+        let pages: i64 =
+            connection.query_row("PRAGMA page_count", (), |row| row.get(0)).map_err(failed)?;
         connection
             .query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
             .map_err(failed)?;
