@@ -40,12 +40,15 @@ impl CsvRecords {
         loop {
             if self.fed == self.lines.line.len() || self.lines.line[self.fed..] == *b"\n" {
                 self.fed = self.lines.line.len();
-                match self.lines.read()? {
-                    Next::Record => self.fed = 0,
-                    Next::Idle => {
-                        self.fed = self.lines.line.len();
-                        return Ok(Next::Idle);
-                    }
+                let next = self.lines.read()?;
+                self.fed = if next == Next::Record {
+                    0
+                } else {
+                    self.lines.line.len()
+                };
+                match next {
+                    Next::Record => {}
+                    Next::Idle => return Ok(Next::Idle),
                     Next::End if self.open => return Ok(self.finish(record)),
                     Next::End => return Ok(Next::End),
                 }
