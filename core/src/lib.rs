@@ -1,1 +1,34 @@
-//! TBD
+//! The pipeline of groupcommit: admission, execute, flush, resolve.
+//!
+//! ```text
+//! submit ──► admission ──► execute ──────────► flush ───────────► resolve
+//!            bounded       group k+1 runs ...  while group k is   tickets in order
+//!            count, bytes                      being flushed
+//! ```
+//!
+//! This crate knows no engine, does no I/O and needs no async runtime. An [`Engine`] executes
+//! groups of transactions and flushes them; a [`Pipeline`] drives it and hands out [`Ticket`]s.
+//! Time and threads come in through [`Clock`] and [`Spawn`].
+
+mod admission;
+mod admit;
+mod clock;
+mod engine;
+mod group;
+mod outcome;
+mod park;
+mod pipeline;
+mod pool;
+mod stats;
+mod sync;
+mod ticket;
+
+pub use admission::Limits;
+pub use clock::{Clock, SystemClock};
+pub use engine::{Engine, ExclusiveEnd, Executed, Flush};
+pub use group::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MAX, Group};
+pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown};
+pub use pipeline::{Pipeline, Refused, Settings, Terms};
+pub use pool::{LINGER, SharedPool, Spawn, THREADS_MAX, Task};
+pub use stats::{Stats, Summary};
+pub use ticket::{Ran, Ticket};

@@ -1,1 +1,58 @@
-//! TBD
+//! The SQLite engine of groupcommit: durable asynchronous transactions on an ordinary database.
+//!
+//! ```text
+//!  members ──► BEGIN IMMEDIATE; m0; m1; m2; ...; COMMIT      frames in the -wal file, no sync
+//!                                          └──► fdatasync(-wal) ──► tickets resolve
+//!                       the next group is executed meanwhile
+//! ```
+//!
+//! The database is in write-ahead-log mode at `synchronous=NORMAL`, and the log is flushed through
+//! a descriptor of our own. It stays an ordinary SQLite file that other programs can use.
+//!
+//! # Examples
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("app.db");
+//! use groupcommit_sqlite::Database;
+//!
+//! let db = Database::open(path)?;
+//! db.transact(|tx| tx.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)", ()))?;
+//! let tickets: Vec<_> = (0..100_i64)
+//!     .map(|id| db.submit(move |tx| tx.execute("INSERT INTO t VALUES (?1, 'a')", [id])))
+//!     .collect();
+//! for ticket in tickets {
+//!     ticket.wait()?; // on disk
+//! }
+//! let count: i64 = db.read(|conn| conn.query_row("SELECT count(*) FROM t", (), |row| row.get(0)))?;
+//! assert_eq!(count, 100);
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod checkpoint;
+mod database;
+mod engine;
+mod error;
+mod ffi;
+mod guard;
+mod load;
+mod medium;
+mod open;
+mod readers;
+mod statement;
+mod transaction;
+mod wal;
+
+pub use database::{Database, Submission, WalStats};
+pub use error::Error;
+pub use load::{LoadError, LoadProgress};
+pub use medium::Warning;
+pub use open::Options;
+pub use statement::{Statement, StatementResult, Value};
+pub use transaction::Transaction;
+
+pub use groupcommit_core::{
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+};
+pub use rusqlite;

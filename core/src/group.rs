@@ -1,0 +1,202 @@
+//! The rule that forms a group, and the group as an engine sees it.
+
+use std::sync::Arc;
+
+use crate::{
+    Engine,
+    clock::Clock,
+    outcome::{Cause, NotRun},
+    ticket::{Decision, Entry, Ran},
+};
+
+/// The most transactions that one group carries.
+pub const GROUP_TRANSACTIONS_MAX: usize = 1_024;
+
+/// The most bytes that one group carries, unless its first transaction alone has more.
+pub const GROUP_BYTES_MAX: usize = 16 << 20;
+
+/// A group whose execution has taken this long takes no further members, so that the first never
+/// waits long for the last: 4 ms.
+pub const GROUP_EXECUTE_NS_MAX: u64 = 4_000_000;
+
+/// How the rule sees one that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A transaction of so many bytes.
+    Transaction { bytes: usize },
+    /// Must run alone, between groups.
+    Exclusive,
+    /// Carries nothing into the engine; only its place in the order matters.
+    Barrier,
+}
+
+/// How many of those that wait, in submission order, form the next group.
+///
+/// Greedy: everything, up to the caps, and never across an exclusive. Nothing is held open to wait
+/// for more (see "group commit" in any of the systems that merge transactions: the leader takes
+/// what is there).
+pub(crate) fn form_group(waiting: impl IntoIterator<Item = Waiting>) -> usize {
+    let mut count = 0;
+    let mut bytes_total = 0_usize;
+    for next in waiting {
+        match next {
+            Waiting::Exclusive => return count.max(1),
+            Waiting::Barrier => {}
+            Waiting::Transaction { bytes } => {
+                bytes_total = bytes_total.saturating_add(bytes);
+                if count > 0 && bytes_total > GROUP_BYTES_MAX {
+                    return count;
+                }
+            }
+        }
+        count += 1;
+        if count == GROUP_TRANSACTIONS_MAX {
+            return count;
+        }
+    }
+    count
+}
+
+/// The transactions that one call of [`Engine::execute`] is given.
+///
+/// An engine pulls members with [`Group::next`] and runs each with [`Group::run`]. A member that
+/// was run and neither rejected nor refused here counts as committed when `execute` returns.
+pub struct Group<E: Engine> {
+    pub(crate) entries: Vec<Entry<E>>,
+    pub(crate) taken: usize,
+    pub(crate) started_ns: u64,
+    pub(crate) reruns: u64,
+    clock: Arc<dyn Clock>,
+    pace: Pace,
+}
+
+/// Watches a group's time without reading the clock for every member: while members are quick it
+/// looks at every 2nd, 4th, ... 16th of them, and as soon as they are not, at each.
+#[derive(Debug, Default)]
+struct Pace {
+    looked_ns: u64,
+    next_look: usize,
+    stride: usize,
+}
+
+impl Pace {
+    const QUICK_NS: u64 = 20_000;
+    const STRIDE_MAX: usize = 16;
+
+    fn is_exhausted(&mut self, member: usize, started_ns: u64, clock: &dyn Clock) -> bool {
+        if member < self.next_look {
+            return false;
+        }
+        let now_ns = clock.now_ns();
+        let since_look_ns = now_ns.saturating_sub(self.looked_ns.max(started_ns));
+        self.stride = if since_look_ns < Self::QUICK_NS * self.stride.max(1) as u64 {
+            (self.stride * 2).clamp(1, Self::STRIDE_MAX)
+        } else {
+            1
+        };
+        self.looked_ns = now_ns;
+        self.next_look = member + self.stride;
+        now_ns.saturating_sub(started_ns) > GROUP_EXECUTE_NS_MAX
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Group<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group")
+            .field("members", &self.entries.len())
+            .field("taken", &self.taken)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> Group<E> {
+    pub(crate) fn new(entries: Vec<Entry<E>>, clock: Arc<dyn Clock>) -> Self {
+        let started_ns = clock.now_ns();
+        Self { entries, taken: 0, started_ns, reruns: 0, clock, pace: Pace::default() }
+    }
+
+    /// The next member to run, in submission order: its number in the group.
+    ///
+    /// Members that were cancelled or whose deadline has passed are skipped. `None` when there are
+    /// no more, or when the group has run long enough; the rest then goes into the next group.
+    pub fn next(&mut self) -> Option<usize> {
+        while self.taken < self.entries.len() {
+            let index = self.taken;
+            if index > 0 && self.pace.is_exhausted(index, self.started_ns, &*self.clock) {
+                return None;
+            }
+            self.taken += 1;
+            if self.passed_deadline(index) {
+                self.refuse(index, NotRun::DeadlinePassed);
+            } else if self.entries[index].is_live_member() {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Runs, or runs again, the closure of a member in `tx`. A panic is caught.
+    pub fn run(&mut self, member: usize, tx: &mut E::Transaction) -> Ran {
+        self.entries[member].run(tx)
+    }
+
+    /// Runs a member again, because the engine rolled back what it had done before.
+    pub fn rerun(&mut self, member: usize, tx: &mut E::Transaction) -> Ran {
+        self.reruns += 1;
+        self.run(member, tx)
+    }
+
+    /// When the member must be stopped, in nanoseconds of the pipeline's clock.
+    #[must_use]
+    pub fn deadline_ns(&self, member: usize) -> Option<u64> {
+        self.entries[member].deadline_ns
+    }
+
+    /// Whether the member's deadline has passed.
+    #[must_use]
+    pub fn passed_deadline(&self, member: usize) -> bool {
+        self.entries[member].deadline_ns.is_some_and(|deadline_ns| self.clock.now_ns() >= deadline_ns)
+    }
+
+    /// The engine rolled the member back, whatever its closure returned.
+    pub fn reject(&mut self, member: usize, cause: Cause) {
+        self.entries[member].decide(Decision::Reject(cause));
+    }
+
+    /// The member has no effect and never will, for this reason.
+    pub fn refuse(&mut self, member: usize, reason: NotRun) {
+        self.entries[member].decide(Decision::NotRun(reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Waiting::*, *};
+
+    #[test]
+    fn an_empty_queue_forms_no_group() {
+        assert_eq!(form_group([]), 0);
+    }
+
+    #[test]
+    fn everything_that_waits_goes_up_to_the_caps() {
+        assert_eq!(form_group([Transaction { bytes: 8 }; 7]), 7);
+        assert_eq!(form_group([Transaction { bytes: 8 }; 5_000]), GROUP_TRANSACTIONS_MAX);
+        let half = Transaction { bytes: GROUP_BYTES_MAX / 2 };
+        assert_eq!(form_group([half; 3]), 2);
+    }
+
+    #[test]
+    fn a_giant_goes_alone() {
+        let giant = Transaction { bytes: usize::MAX };
+        assert_eq!(form_group([giant, Transaction { bytes: 1 }]), 1);
+        assert_eq!(form_group([Transaction { bytes: 1 }, giant]), 1);
+    }
+
+    #[test]
+    fn an_exclusive_runs_alone_between_groups() {
+        let one = Transaction { bytes: 1 };
+        assert_eq!(form_group([Exclusive, one]), 1);
+        assert_eq!(form_group([one, Barrier, Exclusive, one]), 2);
+    }
+}

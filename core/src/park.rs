@@ -1,0 +1,60 @@
+//! Waiting for a future on the caller's own thread, for callers without an async runtime.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    time::Instant,
+};
+
+use crate::sync::thread;
+
+struct Unparker(thread::Thread);
+
+impl Wake for Unparker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks until `future` is ready.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    // A look first: a result that is there already needs no waker.
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
+    let waker = Waker::from(Arc::new(Unparker(thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+/// Blocks until `future` is ready, but not beyond `until`.
+pub(crate) fn block_on_until<F: Future>(future: F, until: Instant) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unparker(thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return Some(output);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        #[cfg(not(shuttle))]
+        thread::park_timeout(left);
+        #[cfg(shuttle)]
+        thread::park();
+    }
+}

@@ -1,0 +1,260 @@
+//! Bringing the log back into the database, off the commit path, and keeping the log bounded.
+//!
+//! A checkpoint copies the log's pages into the database and syncs it; once every page is copied
+//! and no reader needs the log, the next writer starts it anew from its beginning. Done on a
+//! connection and a thread of its own (`PASSIVE`, which waits for nobody), it costs the commits
+//! nothing, but against a writer that never rests it never catches up. So beyond a second
+//! threshold the engine itself checkpoints what is left, between two groups.
+//!
+//! Invariants:
+//! 1. One checkpoint at a time, from one connection.
+//! 2. The log grows beyond [`FRAMES_MAX`] only while a reader holds an old snapshot, or another
+//!    process the checkpoint lock.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use groupcommit_core::{SharedPool, Spawn};
+use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
+
+/// Frames (pages) in the log from which on a checkpoint runs beside the commits: SQLite's own
+/// default.
+pub(crate) const FRAMES_BACKGROUND: u64 = 1_000;
+
+/// Frames left to copy that are few enough for the commits to wait for them, so that the log can
+/// be started anew.
+pub(crate) const FRAMES_CATCH_UP: u64 = 400;
+
+/// Frames in the log from which on the commits wait for a checkpoint, however much is left.
+pub(crate) const FRAMES_MAX: u64 = 8_000;
+
+/// How long a checkpoint between two groups waits for a reader to let go of an old snapshot, when
+/// the log is at its longest.
+const READERS_WAIT: Duration = Duration::from_millis(20);
+
+/// When to checkpoint next: a pure rule over the log's length.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Schedule {
+    /// Frames at the last attempt between groups that left the log as it was.
+    stuck_at: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// Copy what is there, beside the commits.
+    Background,
+    /// Copy the little that is left, between two groups; the next group then starts the log anew.
+    CatchUp,
+    /// Copy everything, between two groups, and wait for readers.
+    Restart,
+}
+
+impl Schedule {
+    /// `frames` in the log, of which `copied` are in the database.
+    pub(crate) fn due(&mut self, frames: u64, copied: u64) -> Due {
+        if frames < self.stuck_at {
+            self.stuck_at = 0; // it was started anew
+        }
+        let left = frames.saturating_sub(copied);
+        if frames < FRAMES_BACKGROUND.max(self.stuck_at + FRAMES_BACKGROUND) || left == 0 {
+            Due::Nothing
+        } else if left <= FRAMES_CATCH_UP {
+            Due::CatchUp
+        } else if frames >= FRAMES_MAX.max(self.stuck_at + FRAMES_BACKGROUND) {
+            Due::Restart
+        } else {
+            Due::Background
+        }
+    }
+
+    /// An attempt between groups left the log at `frames`: the next is made only when it has grown
+    /// by as much again, instead of at every group.
+    pub(crate) fn stuck(&mut self, frames: u64) {
+        self.stuck_at = frames;
+    }
+}
+
+/// The checkpoints of one database.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    shared: Arc<Shared>,
+    schedule: Schedule,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    /// Opened when first needed, so that a database that writes little has one connection less.
+    connection: Mutex<Option<Connection>>,
+    running: AtomicBool,
+    /// Frames that the last checkpoint had copied.
+    copied: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                path: path.to_owned(),
+                connection: Mutex::new(None),
+                running: AtomicBool::new(false),
+                copied: AtomicU64::new(0),
+                closed: AtomicBool::new(false),
+            }),
+            schedule: Schedule::default(),
+        }
+    }
+
+    /// Between two groups, with `frames` in the log: keeps it bounded, and starts a checkpoint on
+    /// the pool when it is long enough.
+    pub(crate) fn between_groups(&mut self, frames: u64) {
+        let shared = &self.shared;
+        if frames < shared.copied.load(Ordering::Relaxed) {
+            shared.copied.store(0, Ordering::Relaxed); // the log was started anew
+        }
+        let due = self.schedule.due(frames, shared.copied.load(Ordering::Relaxed));
+        if due == Due::Nothing || shared.running.swap(true, Ordering::AcqRel) {
+            return; // one at a time; a running one is let to finish
+        }
+        let mode = match due {
+            Due::Restart => CheckpointMode::RESTART,
+            _ => CheckpointMode::PASSIVE,
+        };
+        if due == Due::Background {
+            let shared = shared.clone();
+            SharedPool.spawn(Box::new(move || {
+                shared.checkpoint(mode);
+                shared.running.store(false, Ordering::Release);
+            }));
+            return;
+        }
+        let span = tracing::debug_span!("checkpoint", frames);
+        let _entered = span.enter();
+        if !shared.checkpoint(mode) {
+            self.schedule.stuck(frames);
+        }
+        shared.running.store(false, Ordering::Release);
+    }
+
+    /// Ends checkpointing; waits for one that runs.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        *self.shared.lock_connection() = None;
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn lock_connection(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a checkpoint; `true` when everything in the log was copied.
+    fn checkpoint(&self, mode: CheckpointMode) -> bool {
+        let mut slot = self.lock_connection();
+        if self.closed.load(Ordering::Acquire) {
+            return false;
+        }
+        let result = match slot.take() {
+            Some(connection) => Ok(connection),
+            None => open(&self.path),
+        }
+        .and_then(|connection| {
+            let connection = slot.insert(connection);
+            checkpoint(connection, mode)
+        });
+        match result {
+            Ok(Progress { busy: true, .. }) => false,
+            Ok(Progress { busy: false, frames, copied }) => {
+                self.copied.store(copied, Ordering::Relaxed);
+                copied == frames
+            }
+            // A full disk or a failing one: the log keeps everything, and a later attempt goes on.
+            Err(error) => {
+                tracing::warn!(%error, path = %self.path.display(), "a checkpoint failed");
+                false
+            }
+        }
+    }
+}
+
+/// How far a checkpoint came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Somebody kept it from finishing.
+    pub(crate) busy: bool,
+    /// Frames in the log.
+    pub(crate) frames: u64,
+    /// Frames of it that are in the database.
+    pub(crate) copied: u64,
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(READERS_WAIT)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    Ok(connection)
+}
+
+/// Runs one checkpoint of `connection`'s database.
+pub(crate) fn checkpoint(
+    connection: &Connection,
+    mode: CheckpointMode,
+) -> rusqlite::Result<Progress> {
+    match connection.wal_checkpoint_v2(Some("main"), mode) {
+        Ok((frames, copied)) => {
+            let count = |n| u64::try_from(n).unwrap_or(0);
+            Ok(Progress { busy: false, frames: count(frames), copied: count(copied) })
+        }
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            Ok(Progress { busy: true, frames: 0, copied: 0 })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_log_is_left_alone() {
+        assert_eq!(Schedule::default().due(FRAMES_BACKGROUND - 1, 0), Due::Nothing);
+    }
+
+    #[test]
+    fn a_long_log_is_copied_in_the_background_and_then_caught_up_with() {
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.due(FRAMES_BACKGROUND, 0), Due::Background);
+        assert_eq!(schedule.due(FRAMES_BACKGROUND + 10, FRAMES_BACKGROUND), Due::CatchUp);
+        assert_eq!(schedule.due(FRAMES_BACKGROUND, FRAMES_BACKGROUND), Due::Nothing);
+        let far = 2 * FRAMES_BACKGROUND;
+        assert_eq!(schedule.due(far, FRAMES_BACKGROUND), Due::Background);
+    }
+
+    #[test]
+    fn the_longest_log_stops_the_commits_but_not_at_every_group() {
+        let mut schedule = Schedule::default();
+        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
+        schedule.stuck(FRAMES_MAX);
+        assert_eq!(schedule.due(FRAMES_MAX + 1, 0), Due::Nothing);
+        assert_eq!(schedule.due(FRAMES_MAX + FRAMES_BACKGROUND, 0), Due::Restart);
+        assert_eq!(schedule.due(10, 0), Due::Nothing, "started anew");
+        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
+    }
+}

@@ -1,0 +1,387 @@
+//! The database as a caller sees it.
+
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+use groupcommit_core::{
+    Cause, Failure, NotRun, Pipeline, Refused, Rejected, Stats, Terms, Ticket,
+};
+use rusqlite::Connection;
+
+use crate::{
+    Error, Options, Statement, StatementResult, Transaction, Warning,
+    engine::Writer,
+    guard::Guard,
+    readers::{NoReader, Readers},
+    wal::Log,
+};
+
+/// An SQLite database whose transactions share their flushes. Cheap to clone; clones are the same
+/// database.
+///
+/// A closure given to it **may run more than once** (when a neighbour made SQLite roll the group
+/// back); its effect on the database lands exactly once. What it does besides, to the world
+/// outside the database, it should do after the ticket has resolved.
+///
+/// Dropping the last clone stops admission and lets what was admitted finish in the background;
+/// [`close`](Self::close) waits for it.
+///
+/// # Durability
+///
+/// A ticket resolves to `Ok` only after the write-ahead log was flushed (`fdatasync`), by a flush
+/// that began after the transaction's commit had returned.
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) pipeline: Pipeline<Writer>,
+    pub(crate) readers: Readers,
+    pub(crate) log: Arc<Log>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Opens the database at `path`, creating it if it is missing; see [`Options::open`].
+    ///
+    /// # Errors
+    ///
+    /// What keeps the database from being used so that every promise holds.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Options::new().open(path)
+    }
+
+    /// How to open a database otherwise than [`Database::open`] does.
+    #[must_use]
+    pub fn options() -> Options {
+        Options::new()
+    }
+
+    /// Reasons to doubt what a flush promises where this database lies; none on an ordinary disk.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.inner.warnings
+    }
+
+    /// Submits a transaction and returns its ticket at once.
+    ///
+    /// Only while admission is full ([`Limits`](groupcommit_core::Limits)) does it block until
+    /// there is room. In async code use [`submit_async`](Self::submit_async), which waits without
+    /// blocking, or [`try_submit`](Self::try_submit), which refuses.
+    ///
+    /// # Durability
+    ///
+    /// The ticket resolves to the closure's value once the transaction is committed and flushed.
+    /// The closure may run more than once; its effect lands exactly once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("app.db");
+    /// let db = groupcommit_sqlite::Database::open(path)?;
+    /// db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER, name TEXT)"))?;
+    /// let ticket = db.submit(|tx| tx.execute("INSERT INTO t VALUES (?1, ?2)", (1, "a")));
+    /// let rows = ticket.wait()?; // or `.await`
+    /// assert_eq!(rows, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<T, E, F>(&self, transaction: F) -> Ticket<T, E>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.submission().submit(transaction)
+    }
+
+    /// As [`submit`](Self::submit), waiting for admission without blocking.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready submits nothing.
+    pub async fn submit_async<T, E, F>(&self, transaction: F) -> Ticket<T, E>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.submission().submit_async(transaction).await
+    }
+
+    /// As [`submit`](Self::submit), but refuses instead of waiting for room.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRun::Overloaded`] when admission is full, [`NotRun::Closed`] or [`NotRun::Failed`] when
+    /// nothing is admitted any more; the closure comes back with it.
+    pub fn try_submit<T, E, F>(&self, transaction: F) -> Result<Ticket<T, E>, Refused<F>>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.submission().try_submit(transaction)
+    }
+
+    /// Runs a transaction and blocks until it is durable. On an idle database everything happens
+    /// on the caller's thread.
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`] that the transaction came to; [`NotRun::Reentrant`] when called from inside
+    /// a transaction of the same database.
+    pub fn transact<T, E, F>(&self, transaction: F) -> Result<T, Failure<E>>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.submission().transact(transaction)
+    }
+
+    /// As [`submit`](Self::submit), with a callback in place of a ticket. It is called exactly
+    /// once, with the result, on a thread of the pool; callbacks of one database are called in
+    /// submission order, one at a time. A slow one delays no commit; it should not block on a
+    /// database itself.
+    pub fn submit_then<T, E, F>(
+        &self,
+        transaction: F,
+        callback: impl FnOnce(Result<T, Failure<E>>) + Send + 'static,
+    ) where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.submission().submit_then(transaction, callback);
+    }
+
+    /// Submits a transaction as plain data: its statements run in turn, all or none.
+    pub fn submit_statements(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Ticket<Vec<StatementResult>, rusqlite::Error> {
+        let bytes = statements.iter().map(Statement::bytes).sum();
+        self.submission().bytes(bytes).submit(move |tx| tx.run(&statements))
+    }
+
+    /// A transaction that is submitted with a deadline or with its memory accounted for.
+    #[must_use]
+    pub fn submission(&self) -> Submission<'_> {
+        Submission { database: self, terms: Terms::default() }
+    }
+
+    /// Gives `run` the writing connection alone, between groups and outside any transaction, for
+    /// what cannot share one: `PRAGMA`, `VACUUM`, `ATTACH`, or a transaction of its own. Schema
+    /// changes work in ordinary transactions too.
+    ///
+    /// # Durability
+    ///
+    /// When it returns `Ok`, everything that it committed is durable.
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`] it came to. What it had committed by itself before it failed stays.
+    pub fn exclusive<T, E, F>(&self, mut run: F) -> Result<T, Failure<E>>
+    where
+        F: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.inner.pipeline.exclusive(move |connection: &mut Connection| run(connection))
+    }
+
+    /// Runs `read` in a snapshot, on the caller's thread, on a read-only connection.
+    ///
+    /// Sees every transaction whose ticket resolved before the call, and possibly some that are
+    /// committed and not yet flushed; [`read_durable`](Self::read_durable) sees only what is
+    /// durable when it returns. Waits while every reading connection is lent.
+    ///
+    /// # Errors
+    ///
+    /// The closure's own error as [`Rejected::Caller`], SQLite's as [`Rejected::Engine`], or
+    /// [`NotRun::Closed`].
+    pub fn read<T, E>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, Failure<E>> {
+        match self.inner.readers.read(read) {
+            Ok(result) => result.map_err(|error| Failure::Rejected(Rejected::Caller(error))),
+            Err(NoReader::Closed) => Err(NotRun::Closed.into()),
+            Err(NoReader::Sqlite(error)) => {
+                Err(Failure::Rejected(Rejected::Engine(Arc::new(error))))
+            }
+        }
+    }
+
+    /// As [`read`](Self::read), and flushes before it returns: no power cut can take back what it
+    /// returned, whoever wrote it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); and [`Failure::Unknown`] or [`NotRun::Failed`] when that flush, or
+    /// an earlier one, failed.
+    pub fn read_durable<T, E: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, Failure<E>> {
+        let value = self.read(read)?;
+        self.inner.pipeline.flush(true)?;
+        Ok(value)
+    }
+
+    /// Blocks until everything submitted before this call is resolved.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Unknown`] or [`NotRun::Failed`] when a flush failed, now or before.
+    pub fn flush(&self) -> Result<(), Failure<Error>> {
+        self.inner.pipeline.flush(false)
+    }
+
+    /// Stops admission, waits until everything admitted is resolved, and closes the database.
+    /// Other clones then refuse everything.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Close`] when a flush or a commit had failed.
+    pub fn close(&self) -> Result<(), Error> {
+        let closed = self.inner.pipeline.close();
+        self.inner.readers.close();
+        closed.map_err(|failure| Error::Close { source: cause_of(failure) })
+    }
+
+    /// What the database has done since it was opened.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.pipeline.stats()
+    }
+
+    /// The write-ahead log now.
+    #[must_use]
+    pub fn wal(&self) -> WalStats {
+        WalStats { frames: self.inner.guard.wal_frames(), bytes: self.inner.log.bytes() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn log(&self) -> &Log {
+        &self.inner.log
+    }
+}
+
+/// The length of the write-ahead log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WalStats {
+    /// Pages in it that are not started anew yet.
+    pub frames: u64,
+    /// Size of its file in bytes; it is reused, not shrunk.
+    pub bytes: u64,
+}
+
+fn cause_of(failure: Failure<std::convert::Infallible>) -> Cause {
+    match failure {
+        Failure::Unknown(unknown) => unknown.cause().clone(),
+        other => Arc::new(other),
+    }
+}
+
+/// A transaction about to be submitted, with what is said of it besides its closure.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "nothing is submitted before one of its methods is given a transaction"]
+pub struct Submission<'a> {
+    database: &'a Database,
+    terms: Terms,
+}
+
+impl Submission<'_> {
+    /// The transaction is not run, or is stopped and rolled back, once this time has passed since
+    /// its submission; its ticket then resolves to [`NotRun::DeadlinePassed`] when its turn comes.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.terms.deadline = Some(deadline);
+        self
+    }
+
+    /// Memory in bytes that the transaction holds behind pointers, counted against
+    /// [`Limits::bytes`](groupcommit_core::Limits::bytes). The closure's own size is counted anyway.
+    pub fn bytes(mut self, bytes: usize) -> Self {
+        self.terms.bytes = bytes;
+        self
+    }
+
+    /// See [`Database::submit`].
+    pub fn submit<T, E, F>(self, transaction: F) -> Ticket<T, E>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.database.inner.pipeline.submit(self.terms, transaction)
+    }
+
+    /// See [`Database::submit_async`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready submits nothing.
+    pub async fn submit_async<T, E, F>(self, transaction: F) -> Ticket<T, E>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.database.inner.pipeline.submit_async(self.terms, transaction).await
+    }
+
+    /// See [`Database::try_submit`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_submit<T, E, F>(self, transaction: F) -> Result<Ticket<T, E>, Refused<F>>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.database.inner.pipeline.try_submit(self.terms, transaction)
+    }
+
+    /// See [`Database::transact`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn transact<T, E, F>(self, transaction: F) -> Result<T, Failure<E>>
+    where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.database.inner.pipeline.transact(self.terms, transaction)
+    }
+
+    /// See [`Database::submit_then`].
+    pub fn submit_then<T, E, F>(
+        self,
+        transaction: F,
+        callback: impl FnOnce(Result<T, Failure<E>>) + Send + 'static,
+    ) where
+        F: FnMut(&mut Transaction) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.database.inner.pipeline.submit_then(self.terms, transaction, callback);
+    }
+}

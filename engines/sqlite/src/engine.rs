@@ -1,0 +1,377 @@
+//! Executing a group: one `BEGIN IMMEDIATE` ... `COMMIT` round all members, none of which may tell.
+//!
+//! Members run without savepoints, because a savepoint copies every page that is first touched
+//! under it. That is safe as long as a member either completes or fails without a trace. When
+//! anything else happens, the engine retreats:
+//!
+//! ```text
+//!   members:     m0  m1  m2  m3  m4 ...
+//!                 ok  ok  odd
+//!   roll back ◄───────────┘
+//!   run m0 m1 again, COMMIT;  m2 alone in a transaction of its own;  go on with m3 in a new one
+//! ```
+//!
+//! So an odd member costs a rerun of those before it since the last commit, and commits, which the
+//! next flush covers all together. What runs alone is the ground truth by construction.
+//!
+//! Invariants:
+//! 1. Between groups the connection is in autocommit: no lock is held while idle.
+//! 2. A member's effects are kept only if its closure completed, the transaction is still the one
+//!    that the engine began, and no foreign key is left unsatisfied.
+//! 3. Only the engine commits (see [`Guard`](crate::guard::Guard)).
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use groupcommit_core::{Cause, Engine, Executed, ExclusiveEnd, Group, NotRun, Ran};
+use rusqlite::{Connection, ErrorCode, config::DbConfig};
+
+use crate::{
+    Error,
+    checkpoint::Checkpoints,
+    error::code,
+    ffi,
+    transaction::Transaction,
+    wal::{Log, LogFlusher},
+};
+
+/// The writing side of one database.
+pub(crate) struct Writer {
+    pub(crate) tx: Transaction,
+    pub(crate) path: PathBuf,
+    pub(crate) log: Arc<Log>,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) configuration: Configuration,
+    /// Members that ran in the open transaction, in order. Kept for its memory.
+    pub(crate) open: Vec<usize>,
+}
+
+/// The switches of a connection that a closure could turn for everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Configuration([bool; 4]);
+
+const SWITCHES: [DbConfig; 4] = [
+    DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
+    DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+    DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+    DbConfig::SQLITE_DBCONFIG_DEFENSIVE,
+];
+
+impl Configuration {
+    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut switches = [false; 4];
+        for (switch, config) in switches.iter_mut().zip(SWITCHES) {
+            *switch = connection.db_config(config)?;
+        }
+        Ok(Self(switches))
+    }
+
+    fn restore(self, connection: &Connection) -> rusqlite::Result<()> {
+        for (value, config) in self.0.into_iter().zip(SWITCHES) {
+            connection.set_db_config(config, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// What running a member came to, for those around it.
+#[derive(Debug)]
+enum Verdict {
+    /// It completed, or it failed and left no trace.
+    Clean,
+    /// It failed and left a trace, which must be rolled back. Its outcome stands.
+    Dirty,
+    /// It completed, but may not be kept.
+    Refused(Error),
+    /// A statement rolled the whole transaction back.
+    RolledBack(Ran),
+}
+
+/// What a `COMMIT` came to.
+enum Commit {
+    /// It happened.
+    Done,
+    /// It did not, and everything is rolled back.
+    RolledBack(rusqlite::Error),
+}
+
+impl Engine for Writer {
+    type Transaction = Transaction;
+    type Exclusive = Connection;
+    type Flusher = LogFlusher;
+
+    fn flusher(&self) -> LogFlusher {
+        LogFlusher(self.log.clone())
+    }
+
+    fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
+        let commits_before = self.tx.guard.commits();
+        self.checkpoints.between_groups(self.tx.guard.wal_frames());
+        let mut open = std::mem::take(&mut self.open);
+        open.clear();
+        let result = self.execute_all(group, &mut open);
+        self.open = open;
+        result?;
+        if self.tx.guard.take_schema_change() {
+            // A cached statement that changes the schema would not be noticed a second time.
+            self.tx.connection.flush_prepared_statement_cache();
+        }
+        Ok(Executed { commits: self.tx.guard.commits() - commits_before })
+    }
+
+    fn exclusive(
+        &mut self,
+        run: &mut dyn FnMut(&mut Connection) -> Ran,
+    ) -> Result<ExclusiveEnd, Cause> {
+        let ran = run(&mut self.tx.connection);
+        ffi::reset_statements(&self.tx.connection);
+        let left_open = !self.tx.connection.is_autocommit();
+        self.tx.roll_back().map_err(|error| self.fatal("roll back on", error))?;
+        self.tx.connection.flush_prepared_statement_cache();
+        self.settle_connection().map_err(|error| Arc::new(error) as Cause)?;
+        self.tx.guard.take_schema_change();
+        Ok(if left_open && ran == Ran::Completed {
+            ExclusiveEnd::Rejected(Arc::new(Error::LeftOpen))
+        } else {
+            ExclusiveEnd::Kept
+        })
+    }
+
+    fn close(&mut self) -> Result<(), Cause> {
+        self.checkpoints.close();
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Puts the connection back into the state that the scheme rests on, after code that had it to
+    /// itself.
+    pub(crate) fn settle_connection(&mut self) -> Result<(), Error> {
+        let guard = self.tx.guard.clone();
+        let connection = &mut self.tx.connection;
+        let settled = crate::open::prepare_writer(connection, &guard, self.busy_timeout)
+            .and_then(|()| Configuration::of(connection));
+        match settled {
+            Ok(configuration) => {
+                self.configuration = configuration;
+                Ok(())
+            }
+            Err(source) => Err(Error::Sqlite {
+                doing: "restore the connection to",
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn execute_all(
+        &mut self,
+        group: &mut Group<Self>,
+        open: &mut Vec<usize>,
+    ) -> Result<(), Cause> {
+        while let Some(member) = group.next() {
+            if open.is_empty()
+                && self.tx.connection.is_autocommit()
+                && let Err(error) = self.begin()
+            {
+                group.refuse(member, error);
+                continue;
+            }
+            match self.run_member(group, member, false) {
+                Verdict::Clean => open.push(member),
+                odd => {
+                    self.retreat(group, open, member, odd)?;
+                    open.clear();
+                }
+            }
+        }
+        self.finish(group, open)
+    }
+
+    /// Commits what is open; if that fails, every member gets a transaction of its own.
+    fn finish(&mut self, group: &mut Group<Self>, open: &[usize]) -> Result<(), Cause> {
+        if self.tx.connection.is_autocommit() {
+            return Ok(());
+        }
+        match self.commit()? {
+            Commit::Done => Ok(()),
+            Commit::RolledBack(error) => {
+                tracing::debug!(%error, members = open.len(), "a group's commit was rolled back");
+                open.iter().try_for_each(|&member| self.run_alone(group, member))
+            }
+        }
+    }
+
+    /// After `odd` of `member`: those before it run again and are committed, and it runs alone if
+    /// its outcome is not known yet.
+    fn retreat(
+        &mut self,
+        group: &mut Group<Self>,
+        before: &[usize],
+        member: usize,
+        odd: Verdict,
+    ) -> Result<(), Cause> {
+        self.roll_back()?;
+        self.rerun(group, before)?;
+        match odd {
+            Verdict::Clean | Verdict::Dirty | Verdict::RolledBack(Ran::Panicked) => Ok(()),
+            Verdict::Refused(error) => {
+                group.reject(member, Arc::new(error));
+                Ok(())
+            }
+            Verdict::RolledBack(Ran::Completed | Ran::Failed) => self.run_alone(group, member),
+        }
+    }
+
+    /// Runs members again that all were clean before, and commits them. Should one not be clean
+    /// this time, all run alone.
+    fn rerun(&mut self, group: &mut Group<Self>, members: &[usize]) -> Result<(), Cause> {
+        if members.is_empty() {
+            return Ok(());
+        }
+        if let Err(reason) = self.begin() {
+            members.iter().for_each(|&member| group.refuse(member, reason.clone()));
+            return Ok(());
+        }
+        for &member in members {
+            if !matches!(self.run_member(group, member, true), Verdict::Clean) {
+                self.roll_back()?;
+                return members.iter().try_for_each(|&member| self.run_alone(group, member));
+            }
+        }
+        self.finish(group, members)
+    }
+
+    /// Runs a member in a transaction of its own: whatever comes of it is what would have come of
+    /// it without a group.
+    fn run_alone(&mut self, group: &mut Group<Self>, member: usize) -> Result<(), Cause> {
+        if group.passed_deadline(member) {
+            group.refuse(member, NotRun::DeadlinePassed);
+            return Ok(());
+        }
+        if let Err(reason) = self.begin() {
+            group.refuse(member, reason);
+            return Ok(());
+        }
+        match self.run_member(group, member, true) {
+            Verdict::Clean => match self.commit()? {
+                Commit::Done => {}
+                Commit::RolledBack(error) => group.reject(member, Arc::new(error)),
+            },
+            Verdict::Dirty | Verdict::RolledBack(Ran::Failed | Ran::Panicked) => {}
+            Verdict::Refused(error) => group.reject(member, Arc::new(error)),
+            Verdict::RolledBack(Ran::Completed) => {
+                group.reject(member, Arc::new(Error::RolledBack));
+            }
+        }
+        self.roll_back()
+    }
+
+    fn run_member(&mut self, group: &mut Group<Self>, member: usize, again: bool) -> Verdict {
+        let changes_before = self.tx.connection.total_changes();
+        ffi::set_last_insert_rowid(&self.tx.connection, 0);
+        self.tx.guard.begin_member(changes_before, group.deadline_ns(member));
+        let ran = if again {
+            group.rerun(member, &mut self.tx)
+        } else {
+            group.run(member, &mut self.tx)
+        };
+        self.tx.guard.end_member();
+        self.tx.savepoints_open.set(0);
+        if ran != Ran::Completed && group.passed_deadline(member) {
+            group.refuse(member, NotRun::DeadlinePassed);
+        }
+        let connection = &self.tx.connection;
+        if connection.is_autocommit() {
+            return Verdict::RolledBack(ran);
+        }
+        let unsatisfied = ffi::has_unsatisfied_foreign_keys(connection);
+        if ran == Ran::Completed {
+            return if unsatisfied { Verdict::Refused(Error::ForeignKey) } else { Verdict::Clean };
+        }
+        let traceless = connection.total_changes() == changes_before
+            && !unsatisfied
+            && !self.tx.guard.may_have_changed_schema();
+        if traceless { Verdict::Clean } else { Verdict::Dirty }
+    }
+
+    fn begin(&mut self) -> Result<(), NotRun> {
+        let began = self
+            .tx
+            .connection
+            .busy_timeout(self.busy_timeout)
+            .and_then(|()| self.tx.begin());
+        began.map_err(|source| {
+            let busy = matches!(
+                code(&source),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            );
+            if busy {
+                NotRun::Busy(Arc::new(Error::Held { path: self.path.clone(), source }))
+            } else {
+                let path = self.path.clone();
+                NotRun::Unavailable(Arc::new(Error::Sqlite {
+                    doing: "begin a transaction on",
+                    path,
+                    source,
+                }))
+            }
+        })
+    }
+
+    /// Commits, or rolls back if a member turned the connection's switches.
+    fn commit(&mut self) -> Result<Commit, Cause> {
+        let connection = &self.tx.connection;
+        if connection.is_busy() {
+            ffi::reset_statements(connection);
+        }
+        if Configuration::of(connection).ok() != Some(self.configuration) {
+            self.configuration
+                .restore(connection)
+                .map_err(|error| self.fatal("restore the configuration of", error))?;
+            self.roll_back()?;
+            let changed = Box::new(Error::ConfigurationChanged);
+            return Ok(Commit::RolledBack(rusqlite::Error::ToSqlConversionFailure(changed)));
+        }
+        match self.tx.commit() {
+            Ok(()) => Ok(Commit::Done),
+            Err(error) if is_certainly_undone(&error) => {
+                self.roll_back()?;
+                Ok(Commit::RolledBack(error))
+            }
+            // The commit frame may have reached the log, and recovery would then find it.
+            Err(error) => {
+                let cause = self.fatal("confirm a commit of", error);
+                self.roll_back()?;
+                Err(cause)
+            }
+        }
+    }
+
+    fn roll_back(&self) -> Result<(), Cause> {
+        if self.tx.connection.is_busy() {
+            ffi::reset_statements(&self.tx.connection);
+        }
+        self.tx.roll_back().map_err(|error| self.fatal("roll back on", error))
+    }
+
+    fn fatal(&self, doing: &'static str, source: rusqlite::Error) -> Cause {
+        Arc::new(Error::Sqlite { doing, path: self.path.clone(), source })
+    }
+}
+
+/// Whether a failed `COMMIT` is certain not to have written its commit frame.
+fn is_certainly_undone(error: &rusqlite::Error) -> bool {
+    matches!(
+        code(error),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::OperationInterrupted
+                | ErrorCode::OperationAborted
+                | ErrorCode::TooBig
+        )
+    )
+}

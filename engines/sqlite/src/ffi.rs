@@ -1,0 +1,82 @@
+//! The few calls of SQLite's C interface that `rusqlite` does not offer. All `unsafe` of this
+//! crate is here.
+#![expect(unsafe_code, reason = "SQLite's C interface; each block says why it is sound")]
+
+use std::{ffi::CStr, os::unix::ffi::OsStrExt, path::PathBuf, ptr};
+
+use rusqlite::{Connection, ffi};
+
+/// Sets what `last_insert_rowid()` returns until the next insert.
+pub(crate) fn set_last_insert_rowid(connection: &Connection, rowid: i64) {
+    // SAFETY: the handle is valid for as long as `connection` is borrowed, is closed only by
+    // dropping it, and is used by this thread alone (`Connection` is not `Sync`).
+    unsafe { ffi::sqlite3_set_last_insert_rowid(connection.handle(), rowid) }
+}
+
+/// Whether a foreign key, immediate or deferred, is not satisfied in the open transaction.
+pub(crate) fn has_unsatisfied_foreign_keys(connection: &Connection) -> bool {
+    let (mut current, mut highest) = (0, 0);
+    // SAFETY: the handle is valid as above, and the two integers outlive the call.
+    let code = unsafe {
+        ffi::sqlite3_db_status(
+            connection.handle(),
+            ffi::SQLITE_DBSTATUS_DEFERRED_FKS,
+            &raw mut current,
+            &raw mut highest,
+            0,
+        )
+    };
+    // An error here would be one of usage; then rather look unsatisfied than wave it through.
+    code != ffi::SQLITE_OK || current != 0
+}
+
+/// The path of the write-ahead log, from SQLite itself.
+pub(crate) fn wal_path(connection: &Connection) -> Option<PathBuf> {
+    // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name that
+    // `sqlite3_db_filename` returns, and only such a one, may be given to `sqlite3_filename_wal`,
+    // whose result lives as long as the connection and is copied here at once.
+    let bytes = unsafe {
+        let database = ffi::sqlite3_db_filename(connection.handle(), c"main".as_ptr());
+        if database.is_null() || *database == 0 {
+            return None;
+        }
+        let wal = ffi::sqlite3_filename_wal(database);
+        if wal.is_null() {
+            return None;
+        }
+        CStr::from_ptr(wal).to_bytes().to_vec()
+    };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
+}
+
+/// Resets every statement that is in the middle of its rows, so that no cursor outlives its
+/// transaction. Only a caller who leaks a `Rows` on purpose (`mem::forget`) leaves one.
+pub(crate) fn reset_statements(connection: &Connection) {
+    // SAFETY: the handle is valid as above. `sqlite3_next_stmt` walks the list of statements of
+    // this connection, which nothing changes meanwhile: resetting one does not unlink it. No
+    // `Statement` is borrowed from the connection here, because its caller owns it exclusively.
+    unsafe {
+        let mut statement = ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut());
+        while !statement.is_null() {
+            if ffi::sqlite3_stmt_busy(statement) != 0 {
+                // The code repeats how the last step ended; there is nothing to do about it here.
+                ffi::sqlite3_reset(statement);
+            }
+            statement = ffi::sqlite3_next_stmt(connection.handle(), statement);
+        }
+    }
+}
+
+/// Rows that the last statement of this connection changed.
+///
+/// # Safety
+///
+/// As [`rusqlite::functions::Context::get_connection`]: `connection` must not be used after the
+/// SQL function that it was taken in has returned.
+pub(crate) fn context_changes(context: &rusqlite::functions::Context<'_>) -> (i64, i64) {
+    // SAFETY: the connection is used only within this call, which is inside the SQL function.
+    let connection = unsafe { context.get_connection() };
+    connection.map_or((0, 0), |connection| {
+        (connection.changes().cast_signed(), connection.total_changes().cast_signed())
+    })
+}

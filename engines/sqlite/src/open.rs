@@ -1,0 +1,312 @@
+//! Opening a database: everything that has to be true before the first promise is made.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock};
+use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags, wal::CheckpointMode};
+
+use crate::{
+    Database, Error, Warning,
+    checkpoint::{self, Checkpoints},
+    database::Inner,
+    engine::{Configuration, Writer},
+    error::code,
+    ffi,
+    guard::Guard,
+    medium,
+    readers::Readers,
+    transaction::Transaction,
+    wal::Log,
+};
+
+/// Statements that the writing connection keeps prepared.
+const STATEMENTS_CACHED: usize = 256;
+
+/// Page cache of the writing connection, in KiB: a group's dirty pages should not spill.
+const CACHE_KIB: i64 = 65_536;
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct Options {
+    create: bool,
+    convert_to_wal: bool,
+    busy_timeout: Duration,
+    limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// Creates the database when it is missing, converts nothing, waits up to 5 s for other
+    /// processes, and admits [`Limits::default`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            create: true,
+            convert_to_wal: false,
+            busy_timeout: Duration::from_secs(5),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Whether to create a database that is missing.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Whether to convert a database in rollback-journal mode to write-ahead logging. The mode is
+    /// kept in the file: every program that uses it sees it.
+    #[must_use]
+    pub fn convert_to_wal(mut self, convert: bool) -> Self {
+        self.convert_to_wal = convert;
+        self
+    }
+
+    /// How long to wait for another process that holds a lock.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// How much may be in flight at once.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens the database at `path`.
+    ///
+    /// # Durability
+    ///
+    /// If a write-ahead log is found, it is brought into the database and synced before this
+    /// returns: what an earlier process left there may have been readable without being durable.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the database from being used so that every promise holds; see [`Error`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, Error> {
+        let path = path.as_ref();
+        check_sqlite_version()?;
+        let warnings = check_path(path, self.create)?;
+        for warning in &warnings {
+            tracing::warn!(path = %path.display(), "{warning}");
+        }
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let guard = Guard::new(clock.clone());
+        let (connection, log) = self.open_writer(path, &guard)?;
+        let configuration = Configuration::of(&connection).map_err(sqlite(path, "open"))?;
+        let writer = Writer {
+            tx: Transaction {
+                connection,
+                guard: guard.clone(),
+                nonce: fastrand::u64(..),
+                savepoints_open: std::cell::Cell::new(0),
+            },
+            path: path.to_owned(),
+            log: log.clone(),
+            checkpoints: Checkpoints::new(path),
+            busy_timeout: self.busy_timeout,
+            configuration,
+            open: Vec::new(),
+        };
+        let settings = Settings {
+            limits: self.limits,
+            label: path.display().to_string(),
+            clock,
+            ..Settings::default()
+        };
+        let readers = Readers::new(path.to_owned(), self.busy_timeout);
+        let pipeline = Pipeline::new(writer, settings);
+        Ok(Database::new(Inner { pipeline, readers, log, guard, warnings }))
+    }
+
+    fn open_writer(
+        &self,
+        path: &Path,
+        guard: &Arc<Guard>,
+    ) -> Result<(Connection, Arc<Log>), Error> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.create);
+        let mut connection =
+            Connection::open_with_flags(path, flags).map_err(|error| explain(path, error))?;
+        let failed = |error| explain(path, error);
+        connection.busy_timeout(self.busy_timeout).map_err(failed)?;
+        if connection.is_readonly("main").map_err(failed)? {
+            return Err(Error::ReadOnly(path.to_owned()));
+        }
+        self.enter_wal_mode(path, &connection)?;
+        recover(path, &connection)?;
+        prepare_writer(&mut connection, guard, self.busy_timeout).map_err(failed)?;
+        // Reading opens the log, and so creates it.
+        connection
+            .query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
+            .map_err(failed)?;
+        let log = ffi::wal_path(&connection).ok_or(Error::NotAFile).and_then(Log::open)?;
+        Ok((connection, log))
+    }
+
+    fn enter_wal_mode(&self, path: &Path, connection: &Connection) -> Result<(), Error> {
+        let failed = |error| explain(path, error);
+        let mode: String = connection
+            .query_row("PRAGMA journal_mode", (), |row| row.get(0))
+            .map_err(failed)?;
+        // Reads the header, which the pragma alone does not: "not a database" shows here.
+        let pages: i64 = connection
+            .query_row("PRAGMA page_count", (), |row| row.get(0))
+            .map_err(failed)?;
+        connection
+            .query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
+            .map_err(failed)?;
+        if mode == "wal" {
+            return Ok(());
+        }
+        if pages > 0 && !self.convert_to_wal {
+            return Err(Error::RollbackJournal { path: path.to_owned(), mode });
+        }
+        let mode: String = connection
+            .query_row("PRAGMA journal_mode=WAL", (), |row| row.get(0))
+            .map_err(failed)?;
+        if mode == "wal" { Ok(()) } else { Err(Error::NotAFile) }
+    }
+}
+
+/// Sets what the scheme rests on, on the writing connection.
+pub(crate) fn prepare_writer(
+    connection: &mut Connection,
+    guard: &Arc<Guard>,
+    busy_timeout: Duration,
+) -> rusqlite::Result<()> {
+    connection.busy_timeout(busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    let synchronous = if is_powersafe(connection)? { "NORMAL" } else { "FULL" };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    // Sub-journals of statements and savepoints: they need not survive anything.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    guard.install(connection)
+}
+
+/// Whether a write cut short by a power cut leaves the bytes round it as they were.
+///
+/// Where it may not, SQLite pads each commit to a sector, but only under `synchronous=FULL`.
+fn is_powersafe(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut powersafe = -1;
+    connection.file_control(Some("main"), FileControl::PowerSafeOverwrite(&mut powersafe))?;
+    Ok(powersafe != 0)
+}
+
+/// Brings a log that is there from before into the database, and syncs it.
+///
+/// After a failed flush the page cache hides what never reached the disk, and after a kill the
+/// log's tail may be readable but not durable; a later commit behind either would be lost with it.
+fn recover(path: &Path, connection: &Connection) -> Result<(), Error> {
+    let progress = checkpoint::checkpoint(connection, CheckpointMode::TRUNCATE)
+        .map_err(|error| explain(path, error))?;
+    if progress.busy {
+        return Err(Error::NotRecovered(path.to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses a version whose log can be reset while another connection checkpoints it, which is what
+/// happens here all the time (fixed in 3.51.3, 3.50.7 and 3.44.6).
+fn check_sqlite_version() -> Result<(), Error> {
+    let number = rusqlite::version_number();
+    if is_sound_version(number) {
+        Ok(())
+    } else {
+        Err(Error::SqliteTooOld { found: rusqlite::version().to_owned() })
+    }
+}
+
+fn is_sound_version(number: i32) -> bool {
+    let (minor, patch) = (number / 1_000, number % 1_000);
+    number >= 3_051_003 || (minor == 3_050 && patch >= 7) || (minor == 3_044 && patch >= 6)
+}
+
+fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(Error::NotAFile);
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    if !folder.is_dir() {
+        return Err(Error::FolderMissing(folder));
+    }
+    if path.is_dir() {
+        return Err(Error::NotADatabase(path.to_owned()));
+    }
+    if !create && !path.exists() {
+        return Err(Error::Missing(path.to_owned()));
+    }
+    let writable = rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK).is_ok();
+    if !writable {
+        return Err(Error::ReadOnly(folder));
+    }
+    if path.exists() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err() {
+        return Err(Error::ReadOnly(path.to_owned()));
+    }
+    medium::examine(path, &folder)
+}
+
+fn sqlite(path: &Path, doing: &'static str) -> impl Fn(rusqlite::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Sqlite { doing, path: path.clone(), source }
+}
+
+/// The error of an attempt to open, in the words of the one who must mend it.
+fn explain(path: &Path, error: rusqlite::Error) -> Error {
+    match code(&error) {
+        Some(ErrorCode::NotADatabase) => Error::NotADatabase(path.to_owned()),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::Held { path: path.to_owned(), source: error }
+        }
+        Some(ErrorCode::ReadOnly) => Error::ReadOnly(path.to_owned()),
+        _ => Error::Sqlite { doing: "open", path: path.to_owned(), source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_with_the_log_reset_race_are_refused() {
+        for sound in [3_051_003, 3_054_001, 3_050_007, 3_044_006] {
+            assert!(is_sound_version(sound), "{sound}");
+        }
+        for racy in [3_051_002, 3_050_006, 3_049_001, 3_044_005, 3_045_000, 3_043_002] {
+            assert!(!is_sound_version(racy), "{racy}");
+        }
+    }
+
+    #[test]
+    fn without_powersafe_overwrite_commits_are_padded() {
+        let folder = tempfile::tempdir().unwrap();
+        for (psow, expected) in [(1, 1_i64), (0, 2)] {
+            let path = folder.path().join(format!("{psow}.db"));
+            let uri = format!("file:{}?psow={psow}", path.display());
+            let mut connection = Connection::open(uri).unwrap();
+            let guard = Guard::new(Arc::new(SystemClock::new()));
+            prepare_writer(&mut connection, &guard, Duration::ZERO).unwrap();
+            let synchronous: i64 =
+                connection.query_row("PRAGMA synchronous", (), |row| row.get(0)).unwrap();
+            assert_eq!(synchronous, expected, "psow={psow}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading: a bounded pool of read-only connections, each closure in a snapshot of its own.
+
+use std::{
+    path::PathBuf,
+    sync::{Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+/// Statements that each reading connection keeps prepared.
+const STATEMENTS_CACHED: usize = 64;
+
+/// The read-only connections of one database.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    busy_timeout: Duration,
+    max: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Connection>,
+    /// Connections that exist, idle or lent.
+    open: usize,
+    closed: bool,
+}
+
+/// Why a closure could not be given a connection.
+pub(crate) enum NoReader {
+    Closed,
+    Sqlite(rusqlite::Error),
+}
+
+impl Readers {
+    /// A pool that opens its connections when they are first needed: at most four, or two a core.
+    pub(crate) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            path,
+            busy_timeout,
+            max: (2 * cores).max(4),
+            state: Mutex::default(),
+            returned: Condvar::new(),
+        }
+    }
+
+    /// Runs `read` in a read transaction; waits while all connections are lent.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> T) -> Result<T, NoReader> {
+        let connection = self.borrow()?;
+        connection.execute_batch("BEGIN").map_err(NoReader::Sqlite)?;
+        let value = read(&connection);
+        connection.give_back();
+        Ok(value)
+    }
+
+    /// Refuses everything from now on and closes what is idle.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.closed = true;
+        state.idle.clear();
+        self.returned.notify_all();
+    }
+
+    fn borrow(&self) -> Result<Lent<'_>, NoReader> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.closed {
+                return Err(NoReader::Closed);
+            }
+            if let Some(connection) = state.idle.pop() {
+                return Ok(Lent { readers: self, connection: Some(connection) });
+            }
+            if state.open < self.max {
+                state.open += 1;
+                drop(state);
+                // Holds the place; gives it back if opening fails.
+                let mut lent = Lent { readers: self, connection: None };
+                lent.connection = Some(self.open().map_err(NoReader::Sqlite)?);
+                return Ok(lent);
+            }
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn open(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(self.busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+        Ok(connection)
+    }
+}
+
+/// A connection that is lent out. Dropped without [`Lent::give_back`] (the closure panicked), it
+/// is closed, and its place is free again.
+struct Lent<'a> {
+    readers: &'a Readers,
+    connection: Option<Connection>,
+}
+
+impl std::ops::Deref for Lent<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        match &self.connection {
+            Some(connection) => connection,
+            None => unreachable!("a lent connection is there until it is given back"),
+        }
+    }
+}
+
+impl Lent<'_> {
+    fn give_back(mut self) {
+        crate::ffi::reset_statements(&self);
+        let whole = self.is_autocommit() || self.execute_batch("ROLLBACK").is_ok();
+        let Some(connection) = self.connection.take_if(|_| whole) else {
+            return; // closed by dropping
+        };
+        let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.closed {
+            state.open += 1; // what dropping `self` takes away again
+            state.idle.push(connection);
+        }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        drop(self.connection.take());
+        let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.open -= 1;
+        drop(state);
+        self.readers.returned.notify_one();
+    }
+}

@@ -1,0 +1,104 @@
+//! Flushing the write-ahead log through a descriptor of our own.
+//!
+//! SQLite, at `synchronous=NORMAL`, writes a commit's frames to the log and publishes them without
+//! a sync. One `fdatasync` of the log then makes every commit durable that returned before it:
+//! the call covers the file, whoever wrote it and through whichever descriptor.
+//!
+//! Invariants:
+//! 1. The descriptor is of the file that SQLite writes: device and inode are compared at every
+//!    flush, since syncing a log that was deleted and replaced would promise nothing.
+//! 2. The log's directory entry was synced before the first flush returned.
+//! 3. Only the log is ever opened here: closing any descriptor of the database itself or of its
+//!    `-shm` would drop the locks that SQLite holds on them in this process. The log has none.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use groupcommit_core::{Cause, Flush};
+
+use crate::Error;
+
+/// The write-ahead log of one database, open for flushing.
+#[derive(Debug)]
+pub(crate) struct Log {
+    file: File,
+    path: PathBuf,
+    identity: (u64, u64),
+    /// Flushes that succeed before one is made to fail; for tests of what happens then.
+    #[cfg(test)]
+    pub(crate) flushes_until_failure: std::sync::atomic::AtomicI64,
+}
+
+impl Log {
+    /// Opens the log at `path`, which SQLite has created, and makes its directory entry durable.
+    pub(crate) fn open(path: PathBuf) -> Result<Arc<Self>, Error> {
+        let failed = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Io { doing, path, source }
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .map_err(failed("open the write-ahead log", &path))?;
+        let identity = identity(&file.metadata().map_err(failed("look at", &path))?);
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed("flush the folder", folder))?;
+        Ok(Arc::new(Self {
+            file,
+            path,
+            identity,
+            #[cfg(test)]
+            flushes_until_failure: i64::MAX.into(),
+        }))
+    }
+
+    fn flush(&self) -> Result<(), Error> {
+        let io_error = |source: io::Error| Error::Io {
+            doing: "flush the write-ahead log",
+            path: self.path.clone(),
+            source,
+        };
+        #[cfg(test)]
+        if self.flushes_until_failure.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            return Err(io_error(io::Error::other("a flush that a test made fail")));
+        }
+        self.file.sync_data().map_err(io_error)?;
+        match std::fs::metadata(&self.path) {
+            Ok(metadata) if identity(&metadata) == self.identity => Ok(()),
+            Ok(_) => Err(Error::LogReplaced(self.path.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Error::LogReplaced(self.path.clone()))
+            }
+            Err(error) => Err(io_error(error)),
+        }
+    }
+
+    /// Size of the log's file in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+}
+
+fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The flusher that the pipeline calls.
+#[derive(Debug, Clone)]
+pub(crate) struct LogFlusher(pub(crate) Arc<Log>);
+
+impl Flush for LogFlusher {
+    fn flush(&self) -> Result<(), Cause> {
+        self.0.flush().map_err(|error| Arc::new(error) as Cause)
+    }
+}
