@@ -1,5 +1,6 @@
 //! How the program ends: the exit codes, and the sentence that goes with a failure.
 
+use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -69,6 +70,18 @@ impl Problem {
             sentence: sentence.into(),
         }
     }
+}
+
+/// An error with everything that caused it, as one part of a sentence.
+pub(crate) fn explain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text.push_str(": ");
+        text.push_str(&deeper.to_string());
+        cause = deeper.source();
+    }
+    text
 }
 
 impl fmt::Display for Problem {

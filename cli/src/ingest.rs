@@ -32,11 +32,12 @@ mod value;
 
 use std::time::Instant;
 
-use groupcommit::sqlite::Database;
+use groupcommit::Failure;
+use groupcommit::sqlite::{Database, Error};
 
 pub(crate) use options::Options;
 
-use crate::exit::{Exit, Problem};
+use crate::exit::{Exit, Problem, explain};
 use begin::Beginning;
 use job::Job;
 use measure::Measure;
@@ -76,8 +77,16 @@ fn open_database(options: &Options) -> Result<Database, Problem> {
         .busy_timeout(options.busy_timeout)
         .open(path)
         .map_err(|error| {
+            let why = match &error {
+                Error::RollbackJournal { .. } => {
+                    "it is in rollback-journal mode; --convert-to-wal converts it to \
+                    write-ahead logging, which every program that uses it will then see"
+                        .to_owned()
+                }
+                error => explain(error),
+            };
             Problem::environment(format!(
-                "cannot open the database {}: {error}",
+                "cannot open the database {}: {why}",
                 path.display()
             ))
         })
@@ -156,8 +165,9 @@ fn open_rejects(
             .read(|connection| ledger::rejects(connection, id, after, REJECTS_AT_ONCE))
             .map_err(|failure| {
                 Problem::environment(format!(
-                    "cannot read the rejected records in {}: {failure}",
-                    options.database.display()
+                    "cannot read the rejected records in {}: {}",
+                    options.database.display(),
+                    explain(&failure)
                 ))
             })?;
         let Some(last) = batch.last() else {
@@ -351,7 +361,7 @@ fn finish(
             Exit::Environment,
             "another ingest has moved its position".to_owned(),
         ),
-        Err(groupcommit::Failure::Unknown(unknown)) => stop(Exit::Unknown, unknown.to_string()),
-        Err(failure) => stop(Exit::Environment, failure.to_string()),
+        Err(Failure::Unknown(unknown)) => stop(Exit::Unknown, explain(unknown.cause().as_ref())),
+        Err(failure) => stop(Exit::Environment, explain(&failure)),
     }
 }

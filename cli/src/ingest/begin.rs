@@ -2,8 +2,9 @@
 
 use groupcommit::sqlite::Database;
 use groupcommit::sqlite::rusqlite;
+use groupcommit::{Failure, NotRun};
 
-use crate::exit::Problem;
+use crate::exit::{Problem, explain};
 use crate::ingest::execute::Plan;
 use crate::ingest::infer::{check_names, csv_columns, json_columns, looks_like_values};
 use crate::ingest::job::{Column, Shape};
@@ -41,7 +42,6 @@ pub(crate) fn decide(
     stream: &mut Stream,
     database: &Database,
 ) -> Result<Beginning, Problem> {
-    let path = options.database.display();
     let target = options
         .table
         .clone()
@@ -53,18 +53,13 @@ pub(crate) fn decide(
             "the name {target} is reserved: choose another with --table"
         )));
     }
+    let name = target.clone();
     let (entry, existing) = database
-        .exclusive(|connection| {
-            Ok::<_, rusqlite::Error>((
-                ledger::find(connection, &target)?,
-                table::describe(connection, &target)?,
-            ))
+        .exclusive(move |connection| {
+            let entry = ledger::find(connection, &name)?;
+            Ok::<_, rusqlite::Error>((entry, table::describe(connection, &name)?))
         })
-        .map_err(|failure| {
-            Problem::environment(format!(
-                "cannot read {path} ({failure}): check the database"
-            ))
-        })?;
+        .map_err(|failure| refused(options, "read", &failure))?;
     let reading = reading(options, layout);
     let before = previous(options, entry, &target, &reading)?;
     let (columns, creates) = if layout.format == Format::Sql {
@@ -88,11 +83,7 @@ pub(crate) fn decide(
                     ledger::begin(transaction, &target, &source, &reading)
                 }
             })
-            .map_err(|failure| {
-                Problem::environment(format!(
-                    "cannot begin the ingest into {target} in {path}: {failure}"
-                ))
-            })?,
+            .map_err(|failure| refused(options, "begin the ingest in", &failure))?,
     };
     let insert = if layout.format == Format::Sql {
         String::new()
@@ -116,6 +107,20 @@ pub(crate) fn decide(
         resumed,
         note,
     })
+}
+
+/// The database refused before the first record.
+fn refused(options: &Options, doing: &str, failure: &Failure<rusqlite::Error>) -> Problem {
+    let path = options.database.display();
+    match failure {
+        Failure::NotRun(NotRun::Busy(_)) => Problem::environment(format!(
+            "cannot {doing} {path}: another process holds its write lock; end that transaction or raise --busy-timeout"
+        )),
+        Failure::Unknown(_) => {
+            Problem::unknown(format!("cannot {doing} {path}: {}", explain(failure)))
+        }
+        _ => Problem::environment(format!("cannot {doing} {path}: {}", explain(failure))),
+    }
 }
 
 /// The entry to continue, or `None` to begin at the first record.

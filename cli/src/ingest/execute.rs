@@ -142,6 +142,23 @@ fn reason_of(error: &Error) -> String {
     }
 }
 
+/// Whether the engine refused a finished transaction for what the record itself did.
+pub(crate) fn is_about_the_transaction(
+    cause: &(dyn std::error::Error + Send + Sync + 'static),
+) -> bool {
+    use groupcommit::sqlite::Error as EngineError;
+    match cause.downcast_ref::<EngineError>() {
+        Some(error) => matches!(
+            error,
+            EngineError::ForeignKey | EngineError::RolledBack | EngineError::ConfigurationChanged
+        ),
+        None => cause
+            .downcast_ref::<Error>()
+            .and_then(code_of)
+            .is_some_and(is_about_the_row),
+    }
+}
+
 /// Errors of a prepared INSERT that are the row's own fault.
 pub(crate) fn is_about_the_row(code: ErrorCode) -> bool {
     matches!(

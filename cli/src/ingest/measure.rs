@@ -19,8 +19,8 @@ impl Measure {
     /// The figures of `database` now.
     pub(crate) fn of(database: &Database) -> Self {
         let stats = database.stats();
-        let latency = &stats.total_us;
-        let milliseconds = |microseconds: u64| microseconds as f64 / 1_000.0;
+        let latency = &stats.total_ns;
+        let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
         let latency_ms = (latency.count > 0).then(|| LatencyMs {
             p50: milliseconds(latency.p50),
             p99: milliseconds(latency.p99),

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use groupcommit::sqlite::Database;
-use groupcommit::{Failure, NotRun, Rejected, Ticket};
+use groupcommit::{Failure, NotRun, Rejected, Ticket, Unknown};
 
-use crate::exit::{Exit, Problem};
-use crate::ingest::execute::{Plan, Refusal, Verdict, execute};
+use crate::exit::{Exit, Problem, explain};
+use crate::ingest::execute::{Plan, Refusal, Verdict, code_of, execute, is_about_the_transaction};
 use crate::ingest::job::{Job, Work};
 use crate::ingest::ledger::Reject;
 use crate::ingest::progress::Progress;
@@ -210,48 +210,72 @@ impl Pipeline {
     fn reason_for_verdict(&self, job: &Job, failure: Failure<Refusal>) -> Result<String, Stop> {
         let path = self.path.display();
         let durable = self.durable_so_far();
-        let stop = |what: String| {
+        let record = job.record;
+        let stop = |exit, what: String, then: &str| {
             Err(Stop {
-                exit: Exit::Environment,
-                sentence: what,
+                exit,
+                sentence: format!("{what}; {durable}; {then}"),
             })
         };
+        let environment = Exit::Environment;
         let decided = matches!(job.work, Work::Verdict(_));
         match failure {
             Failure::Rejected(Rejected::Caller(Refusal::Record(reason))) if !decided => Ok(reason),
-            Failure::Rejected(Rejected::Engine(error)) if !decided => Ok(error.to_string()),
-            Failure::Rejected(Rejected::Caller(Refusal::OutOfStep)) => stop(format!(
-                "another ingest has moved the position of this one in {path}: let it finish, then use --resume; {durable}"
-            )),
-            Failure::Rejected(Rejected::Caller(Refusal::Environment(error))) => stop(format!(
-                "cannot write record {} to {path} ({error}): {}; {durable}",
-                job.record,
-                advice(&error)
-            )),
-            Failure::Rejected(other) => stop(format!(
-                "cannot write record {} to {path} ({other:?}): check the database; {durable}",
-                job.record
-            )),
-            Failure::NotRun(NotRun::Busy) => stop(format!(
-                "another process holds the write lock on {path}: stop it or raise --busy-timeout, then use --resume; {durable}"
-            )),
-            Failure::NotRun(reason) => stop(format!(
-                "{path} takes no more transactions ({reason}): correct that, then use --resume; {durable}"
-            )),
-            Failure::Unknown(unknown) => Err(Stop {
-                exit: Exit::Unknown,
-                sentence: format!(
-                    "the outcome of the records from {} on is unknown: {unknown}; {durable}; \
-                     check the disk, then use --resume, which continues from what {path} recovers",
-                    job.record
+            Failure::Rejected(Rejected::Engine(cause))
+                if !decided && is_about_the_transaction(cause.as_ref()) =>
+            {
+                Ok(cause.to_string())
+            }
+            Failure::Rejected(Rejected::Caller(Refusal::OutOfStep)) => stop(
+                environment,
+                format!("another ingest has moved the position of this one in {path}"),
+                "let it finish, then use --resume",
+            ),
+            Failure::Rejected(Rejected::Caller(Refusal::Environment(error))) => stop(
+                environment,
+                format!("cannot write record {record} to {path} ({error})"),
+                advice(&error),
+            ),
+            Failure::Rejected(Rejected::Engine(cause)) => stop(
+                environment,
+                format!(
+                    "cannot write record {record} to {path} ({})",
+                    explain(cause.as_ref())
                 ),
-            }),
-            #[expect(unreachable_patterns, reason = "failures may grow")]
-            other => stop(format!(
-                "cannot write record {} to {path} ({other:?}); {durable}",
-                job.record
-            )),
+                "correct that, then use --resume",
+            ),
+            Failure::Rejected(other) => stop(
+                environment,
+                format!("cannot write record {record} to {path} ({other:?})"),
+                "correct that, then use --resume",
+            ),
+            Failure::NotRun(NotRun::Busy(_)) => stop(
+                environment,
+                format!("another process holds the write lock on {path}"),
+                "end its transaction or raise --busy-timeout, then use --resume",
+            ),
+            Failure::NotRun(reason) => stop(
+                environment,
+                format!("{path} takes no more transactions ({})", explain(&reason)),
+                "correct that, then use --resume",
+            ),
+            Failure::Unknown(unknown) => self.unknown(record, &unknown),
         }
+    }
+
+    /// Stops because the outcome of `record` and those behind it is unknown.
+    fn unknown<T>(&self, record: u64, unknown: &Unknown) -> Result<T, Stop> {
+        let sentence = format!(
+            "the outcome of the records from {record} on is unknown ({}); {}; check the disk, then use --resume, \
+             which continues from what {} recovers",
+            explain(unknown.cause().as_ref()),
+            self.durable_so_far(),
+            self.path.display()
+        );
+        Err(Stop {
+            exit: Exit::Unknown,
+            sentence,
+        })
     }
 
     /// What is durable now, as part of a sentence.
@@ -269,16 +293,7 @@ impl Pipeline {
         } in behind
         {
             match ticket.wait() {
-                Err(Failure::Unknown(unknown)) => {
-                    return Err(Stop {
-                        exit: Exit::Unknown,
-                        sentence: format!(
-                            "the outcome of the records from {} on is unknown: {unknown}; {}; use --resume",
-                            job.record,
-                            self.durable_so_far()
-                        ),
-                    });
-                }
+                Err(Failure::Unknown(unknown)) => return self.unknown(job.record, &unknown),
                 // Out of step, as it must be behind a gap; or not run, which will show again.
                 Ok(_) | Err(_) => again.push_back(follower),
             }
@@ -302,7 +317,7 @@ pub(crate) fn durable_through(position: u64, line: u64) -> String {
 
 fn advice(error: &groupcommit::sqlite::rusqlite::Error) -> &'static str {
     use groupcommit::sqlite::rusqlite::ErrorCode;
-    match super::execute::code_of(error) {
+    match code_of(error) {
         Some(ErrorCode::DiskFull) => "free space on the disk, then use --resume",
         Some(ErrorCode::ReadOnly) => "make it writable, then use --resume",
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -1,5 +1,9 @@
 //! What the tests of the program share: a directory of their own, the program, a look into the database.
-#![expect(dead_code, unreachable_pub, reason = "each test file is a crate that uses its part")]
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file is a crate that uses its part"
+)]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
