@@ -197,6 +197,9 @@ fn ingest(
     } = beginning;
     let begun = Instant::now();
     let mut progress = Progress::begin(options.quiet, stream.size_bytes, stream.read_bytes.clone());
+    for warning in database.warnings() {
+        progress.note(&format!("warning: {warning}"));
+    }
     if let Some(note) = note {
         progress.note(&note);
     }
@@ -256,7 +259,7 @@ fn ingest(
         target,
         source: stream.name.clone(),
         outcome,
-        durable: outcome != Outcome::Unknown,
+        durable: outcome != Outcome::Unknown && database.warnings().is_empty(),
         records,
         committed: pipeline.committed,
         rejected: pipeline.rejected,
@@ -278,9 +281,16 @@ fn ingest(
             "the ingest was finished already, nothing is new: {durable}"
         ));
     }
+    let closed = database.close().map_err(|error| {
+        Problem::unknown(format!(
+            "cannot close the database {}: {}; use --resume, which continues from what it recovers",
+            options.database.display(),
+            explain(&error)
+        ))
+    });
     match problem {
         Some(problem) => Err(problem),
-        None => ended.map(|()| summary.exit()),
+        None => ended.and(closed).map(|()| summary.exit()),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fmt::Write as _;
+
 use common::Place;
 
 #[test]
@@ -14,7 +16,9 @@ fn every_sort_of_bad_record_is_told_and_costs_no_neighbour() {
              CREATE TABLE t (id INTEGER PRIMARY KEY, zip INTEGER, name TEXT NOT NULL CHECK (length(name) < 5));",
         )
         .expect("creates");
-    let mut input = b"id,zip,name\n1,10,a\n1,10,dup\n2,007,b\n3,10\n4,10,toolong\n\n5,x,e\n6,10,\"f\n\"\n7,10,".to_vec();
+    let mut input =
+        b"id,zip,name\n1,10,a\n1,10,dup\n2,007,b\n3,10\n4,10,toolong\n\n5,x,e\n6,10,\"f\n\"\n7,10,"
+            .to_vec();
     input.extend(b"\xff\n8,10,h\n9,10,\"open\n10,10,i\n");
     place.write("in.csv", &input);
     place
@@ -85,14 +89,12 @@ fn triggers_and_conflict_clauses_leave_nothing_behind() {
         .expect("creates");
     let mut input = String::from("a,how\n");
     for number in 1..=200 {
-        input.push_str(&format!(
-            "{number},{}\n",
-            if number % 50 == 0 {
-                "same".to_owned()
-            } else {
-                number.to_string()
-            }
-        ));
+        let value = if number % 50 == 0 {
+            "same".to_owned()
+        } else {
+            number.to_string()
+        };
+        writeln!(input, "{number},{value}").expect("writes");
     }
     let ended = place
         .run_with(
@@ -128,10 +130,8 @@ fn deferred_foreign_keys_reject_their_own_record_only() {
         .expect("creates");
     let mut input = String::from("id,parent\n");
     for number in 1..=300 {
-        input.push_str(&format!(
-            "{number},{}\n",
-            if number % 10 == 0 { 2 } else { 1 }
-        ));
+        let value = if number % 10 == 0 { 2 } else { 1 };
+        writeln!(input, "{number},{value}").expect("writes");
     }
     let ended = place
         .run_with(&["-t", "child", "--json"], input.as_bytes())

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fmt::Write as _;
+
 use common::Place;
 
 #[test]
@@ -48,7 +50,7 @@ fn many_lines_that_end_the_transaction_cost_no_neighbour() {
     let place = Place::new();
     let mut input = String::from("CREATE TABLE t (a INTEGER PRIMARY KEY);\n");
     for number in 1..=500 {
-        input.push_str(&format!("INSERT OR ROLLBACK INTO t VALUES ({number});\n"));
+        writeln!(input, "INSERT OR ROLLBACK INTO t VALUES ({number});").expect("writes");
         if number % 7 == 0 {
             input.push_str("INSERT OR ROLLBACK INTO t VALUES (1);\n");
         }

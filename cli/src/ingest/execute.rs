@@ -128,8 +128,9 @@ fn judge(
 /// SQLite's code in `error`.
 pub(crate) fn code_of(error: &Error) -> Option<ErrorCode> {
     match error {
-        Error::SqliteFailure(failure, _) => Some(failure.code),
-        Error::SqlInputError { error: failure, .. } => Some(failure.code),
+        Error::SqliteFailure(failure, _) | Error::SqlInputError { error: failure, .. } => {
+            Some(failure.code)
+        }
         _ => None,
     }
 }

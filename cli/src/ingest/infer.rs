@@ -11,6 +11,10 @@ const EXACT_IN_REAL: u64 = 1 << 53;
 
 /// What was seen in one column.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a set of what was seen, in any combination"
+)]
 struct Seen {
     integers: bool,
     wide_integers: bool,
@@ -180,17 +184,11 @@ mod tests {
     }
 
     fn csv_kinds(values: &[&str]) -> Kind {
-        let text: &'static str = Box::leak(
-            values
-                .iter()
-                .map(|v| format!("{v},x\n"))
-                .collect::<String>()
-                .into(),
-        );
-        let records = sample(Records::Csv(CsvRecords::new(
+        let text: &'static str = Box::leak((values.join(",x\n") + ",x\n").into_boxed_str());
+        let records = sample(Records::Csv(Box::new(CsvRecords::new(
             Box::new(text.as_bytes()),
             b',',
-        )));
+        ))));
         csv_columns(&["a".into(), "b".into()], &["NA".into()], records.iter())[0].kind
     }
 

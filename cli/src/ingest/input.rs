@@ -71,7 +71,7 @@ pub(crate) fn open(options: &Options) -> Result<Input, Problem> {
             "{name} is a directory: name a file in it"
         )));
     }
-    let size_bytes = metadata.is_file().then(|| metadata.len());
+    let size_bytes = metadata.is_file().then_some(metadata.len());
     let read_bytes = Arc::new(AtomicU64::new(0));
     let mut source = Source {
         file,

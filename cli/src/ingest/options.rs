@@ -42,6 +42,10 @@ Exit codes:
 /// Options of `groupcommit ingest`.
 #[derive(Args, Debug, Clone)]
 #[command(after_long_help = AFTER_HELP, after_help = "See --help for formats, column types and exit codes.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Options {
     /// SQLite database; created when missing
     pub(crate) database: PathBuf,
@@ -70,7 +74,7 @@ pub(crate) struct Options {
     #[arg(long = "type", value_name = "NAME=TYPE", value_parser = parse_column_type)]
     pub(crate) types: Vec<(String, Kind)>,
 
-    /// Records read to choose the column types
+    /// Records read ahead to choose the columns and types; nothing is ingested before they have come
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample: u64,
 
@@ -226,7 +230,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|duration| *duration <= Duration::from_secs(86_400))
+        .filter(|duration| *duration <= Duration::from_hours(24))
         .ok_or_else(|| "give a number of seconds from 0 to 86400".into())
 }
 

@@ -1,6 +1,6 @@
 //! Progress on standard error: a bar on a terminal, a plain line about every second elsewhere.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl Progress {
     pub(crate) fn begin(quiet: bool, size_bytes: Option<u64>, read_bytes: Arc<AtomicU64>) -> Self {
         let display = if quiet {
             Display::Silent
-        } else if std::io::stderr().is_terminal() {
+        } else if io::stderr().is_terminal() {
             Display::Bar(bar(size_bytes))
         } else {
             Display::Lines
@@ -69,22 +69,19 @@ impl Progress {
         }
         let measure = Measure::of(database);
         let per_second = records as f64 / now.duration_since(self.begun).as_secs_f64();
-        let mut text = format!(
-            "{} records durable, {} records/s",
-            HumanCount(records),
-            rate(per_second)
-        );
+        let mut parts = vec![
+            format!("{} records durable", HumanCount(records)),
+            format!("{} records/s", rate(per_second)),
+        ];
         if let Some(latency) = measure.latency_ms {
-            text.push_str(&format!(
-                ", latency p50 {} ms p99 {} ms, {:.0} a group",
-                milliseconds(latency.p50),
-                milliseconds(latency.p99),
-                measure.group_transactions_mean
-            ));
+            let (p50, p99) = (milliseconds(latency.p50), milliseconds(latency.p99));
+            parts.push(format!("latency p50 {p50} ms p99 {p99} ms"));
+            parts.push(format!("{:.0} a group", measure.group_transactions_mean));
         }
         if rejected > 0 {
-            text.push_str(&format!(", {} rejected", HumanCount(rejected)));
+            parts.push(format!("{} rejected", HumanCount(rejected)));
         }
+        let text = parts.join(", ");
         match &self.display {
             Display::Silent => {}
             Display::Lines => say(&text),
@@ -136,5 +133,5 @@ fn bar(size_bytes: Option<u64>) -> ProgressBar {
 
 fn say(text: &str) {
     // A closed standard error leaves nobody to tell.
-    drop(writeln!(std::io::stderr(), "groupcommit: {text}"));
+    drop(writeln!(io::stderr(), "groupcommit: {text}"));
 }

@@ -199,7 +199,7 @@ pub(crate) fn too_long() -> String {
 /// A reader of records, whatever the format.
 pub(crate) enum Records {
     /// CSV, behind its header.
-    Csv(super::csv::CsvRecords),
+    Csv(Box<super::csv::CsvRecords>),
     /// NDJSON or SQL.
     Lines(LineRecords),
 }

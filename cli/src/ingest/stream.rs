@@ -44,7 +44,7 @@ impl Stream {
     /// An unreadable input, or a CSV without a header.
     pub(crate) fn open(input: Input, layout: Layout) -> Result<Self, Problem> {
         let records = match layout.format {
-            Format::Csv => Records::Csv(CsvRecords::new(input.bytes, layout.delimiter)),
+            Format::Csv => Records::Csv(Box::new(CsvRecords::new(input.bytes, layout.delimiter))),
             format => Records::Lines(LineRecords::new(input.bytes, format)),
         };
         let mut stream = Stream {

@@ -41,7 +41,8 @@ pub(crate) struct Summary {
     pub(crate) source: String,
     /// How the run ended.
     pub(crate) outcome: Outcome,
-    /// Whether every record that was submitted is decided and durable.
+    /// Whether every record that was submitted is decided, and survives a power cut: false when an
+    /// outcome is unknown, or where the file system promises nothing.
     pub(crate) durable: bool,
     /// Records decided by this run.
     pub(crate) records: u64,
@@ -85,16 +86,17 @@ impl Summary {
 
     /// The summary as text.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {} committed and durable, {} rejected, in {:.2} s ({} records/s)\n",
+        let mut lines = vec![format!(
+            "{}: {} committed{}, {} rejected, in {:.2} s ({} records/s)\n",
             self.target,
             counted(self.committed),
+            if self.durable { " and durable" } else { "" },
             HumanCount(self.rejected),
             self.seconds,
             rate(self.records_per_second),
-        );
+        )];
         if let Some(latency) = self.latency_ms {
-            text.push_str(&format!(
+            lines.push(format!(
                 "latency p50 {} ms, p99 {} ms, max {} ms; {:.1} transactions a group, {} flushes\n",
                 milliseconds(latency.p50),
                 milliseconds(latency.p99),
@@ -104,14 +106,14 @@ impl Summary {
             ));
         }
         if let Some(before) = self.resumed_from {
-            text.push_str(&format!(
+            lines.push(format!(
                 "continued behind record {}; {} of the input in the database, {} rejected in all\n",
                 HumanCount(before),
                 counted(self.position - self.rejected_in_all),
                 HumanCount(self.rejected_in_all),
             ));
         }
-        text
+        lines.concat()
     }
 
     /// Prints the summary on standard output.

@@ -20,7 +20,9 @@ pub struct Place {
 impl Place {
     pub fn new() -> Self {
         Place {
-            directory: tempfile::tempdir().expect("a temporary directory"),
+            // Beside the program: /tmp is often in memory, where the program rightly warns.
+            directory: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+                .expect("a temporary directory"),
         }
     }
 
@@ -219,11 +221,13 @@ pub fn assert_equal_to_csv(place: &Place, table: &str, input: &[u8], rejected: &
     );
 }
 
-/// Waits until the ingest `child` into the database of `place` has made `position` records durable, or has ended.
-pub fn wait_for_position(place: &Place, child: &mut Child, position: u64) {
+/// Waits until the ingest `child` into the database of `place` has made `position` records durable, or
+/// has ended; returns the position seen last.
+pub fn wait_for_position(place: &Place, child: &mut Child, position: u64) -> u64 {
     loop {
-        if child.try_wait().expect("is there").is_some() || durable_position(place) >= position {
-            return;
+        let seen = durable_position(place);
+        if seen >= position || child.try_wait().expect("is there").is_some() {
+            return seen;
         }
         std::thread::yield_now();
     }
