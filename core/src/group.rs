@@ -1,12 +1,12 @@
 //! The rule that forms a group, and the group as an engine sees it.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     Engine,
     clock::Clock,
     outcome::{Cause, NotRun},
-    ticket::{Decision, Entry, Ran},
+    ticket::{Body, Decision, Entry, Ran},
 };
 
 /// The most transactions that one group carries.
@@ -62,7 +62,7 @@ pub(crate) fn form_group(waiting: impl IntoIterator<Item = Waiting>) -> usize {
 /// An engine pulls members with [`Group::next`] and runs each with [`Group::run`]. A member that
 /// was run and neither rejected nor refused here counts as committed when `execute` returns.
 pub struct Group<E: Engine> {
-    pub(crate) entries: Vec<Entry<E>>,
+    pub(crate) entries: VecDeque<Entry<E>>,
     pub(crate) taken: usize,
     pub(crate) started_ns: u64,
     pub(crate) reruns: u64,
@@ -110,14 +110,15 @@ impl<E: Engine> std::fmt::Debug for Group<E> {
 }
 
 impl<E: Engine> Group<E> {
-    pub(crate) fn new(entries: Vec<Entry<E>>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(entries: VecDeque<Entry<E>>, clock: Arc<dyn Clock>) -> Self {
         let started_ns = clock.now_ns();
         Self { entries, taken: 0, started_ns, reruns: 0, clock, pace: Pace::default() }
     }
 
     /// The next member to run, in submission order: its number in the group.
     ///
-    /// Members that were cancelled or whose deadline has passed are skipped. `None` when there are
+    /// Members whose deadline has passed are skipped; one that was cancelled fails when it is run,
+    /// without its closure being called. `None` when there are
     /// no more, or when the group has run long enough; the rest then goes into the next group.
     pub fn next(&mut self) -> Option<usize> {
         while self.taken < self.entries.len() {
@@ -128,7 +129,7 @@ impl<E: Engine> Group<E> {
             self.taken += 1;
             if self.passed_deadline(index) {
                 self.refuse(index, NotRun::DeadlinePassed);
-            } else if self.entries[index].is_live_member() {
+            } else if matches!(self.entries[index].body, Body::Member(_)) {
                 return Some(index);
             }
         }

@@ -34,11 +34,11 @@ use crate::{
     admit::{Admit, Line},
     clock::{Clock, SystemClock},
     engine::{Executed, ExclusiveEnd},
-    group::{Group, form_group},
-    outcome::{Cause, Failure, NotRun, Outcome},
+    group::{GROUP_TRANSACTIONS_MAX, Group, form_group},
+    outcome::{Cause, Failure, NotRun},
     park,
     pool::{SharedPool, Spawn, Task},
-    stats::{ExecutedGroup, Recorder, Stats},
+    stats::{Recorder, Stats},
     sync::{Mutex, lock, thread_local},
     ticket::{Body, Cell, Decision, Entry, Fate, Ticket, Wake},
 };
@@ -130,6 +130,7 @@ impl<E: Engine> Pipeline<E> {
                     execute_role: Role::Idle,
                     flush_role: Role::Idle,
                     callback_role: Role::Idle,
+                    spares: Vec::new(),
                     life: Life::Open,
                     flush_failed: None,
                 }),
@@ -346,7 +347,7 @@ impl Life {
 
 /// A group after its execution, on its way to flush.
 struct Committed<E: Engine> {
-    entries: Vec<Entry<E>>,
+    entries: VecDeque<Entry<E>>,
     needs_flush: bool,
     /// The engine could not say whether it committed.
     failed: Option<Cause>,
@@ -360,6 +361,8 @@ struct State<E: Engine> {
     execute_role: Role,
     flush_role: Role,
     callback_role: Role,
+    /// Empty queues, kept for their memory.
+    spares: Vec<VecDeque<Entry<E>>>,
     life: Life,
     /// Why the last flush failed, after which no other is tried.
     flush_failed: Option<Cause>,
@@ -375,6 +378,9 @@ pub(crate) struct Shared<E: Engine> {
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
+
+/// The most empty queues that are kept for their memory.
+const SPARES_MAX: usize = 3;
 
 thread_local! {
     /// The pipeline whose engine this thread is executing a group in, by address.
@@ -456,7 +462,7 @@ impl<E: Engine> Shared<E> {
     fn refuse(&self, entry: &Entry<E>, reason: NotRun) {
         entry.decide(Decision::NotRun(reason));
         let (outcome, wake) = entry.cell().settle(&Fate::Durable);
-        self.recorder.resolved(&[(outcome, self.age_ns(entry))]);
+        self.recorder.resolved(std::iter::once((outcome, self.age_ns(entry))));
         match wake {
             Wake::Nobody => {}
             Wake::Waker(waker) => waker.wake(),
@@ -539,6 +545,17 @@ impl<E: Engine> State<E> {
         }
     }
 
+    /// The first `count` entries of the queue.
+    fn take_group(&mut self, count: usize) -> VecDeque<Entry<E>> {
+        let mut group = self.spares.pop().unwrap_or_default();
+        if count == self.queue.len() {
+            std::mem::swap(&mut group, &mut self.queue);
+        } else {
+            group.extend(self.queue.drain(..count));
+        }
+        group
+    }
+
     /// Gives places back; returns those to wake whom that lets in.
     fn release(&mut self, transactions: usize, bytes: usize) -> Vec<Waker> {
         let admitted = self.admission.release(transactions, bytes);
@@ -580,7 +597,7 @@ impl<E: Engine> Shared<E> {
     /// Executes and flushes one transaction on the thread of its caller, who found the pipeline
     /// idle and took the execute role. What arrives meanwhile is left to the pool.
     fn lead(self: &Arc<Self>, entry: Entry<E>) {
-        let executed = self.execute(vec![entry]);
+        let executed = self.execute(VecDeque::from([entry]));
         let (schedule_execute, flush) = {
             let mut state = lock(&self.state);
             state.hand_on(executed);
@@ -609,7 +626,7 @@ impl<E: Engine> Shared<E> {
                     state.execute_role = Role::Idle;
                     return;
                 }
-                state.queue.drain(..count).collect()
+                state.take_group(count)
             };
             let executed = self.execute(group);
             let next = lock(&self.state).after_group(executed);
@@ -632,7 +649,7 @@ impl<E: Engine> Shared<E> {
     }
 
     /// Executes a group. Called only by the holder of the execute role.
-    fn execute(&self, entries: Vec<Entry<E>>) -> Executing<E> {
+    fn execute(&self, entries: VecDeque<Entry<E>>) -> Executing<E> {
         let refusal = match &lock(&self.state).life {
             Life::Failed(cause) => Some(cause.clone()),
             Life::Open | Life::Closed => None,
@@ -642,16 +659,11 @@ impl<E: Engine> Shared<E> {
                 entry.decide(Decision::NotRun(NotRun::Failed(cause.clone())));
             }
             let committed = Committed { entries, needs_flush: false, failed: Some(cause) };
-            return Executing { committed, leftover: Vec::new() };
+            return Executing { committed, leftover: VecDeque::new() };
         }
         let span = tracing::debug_span!("group", transactions = entries.len());
         let _entered = span.enter();
         let mut group = Group::new(entries, self.clock.clone());
-        let queue_waits_ns: Vec<u64> = group
-            .entries
-            .iter()
-            .map(|entry| group.started_ns.saturating_sub(entry.submitted_ns))
-            .collect();
         let result = self.run_engine(&mut group);
         let execute_ns = self.clock.now_ns().saturating_sub(group.started_ns);
         let leftover = group.entries.split_off(group.taken.min(group.entries.len()));
@@ -664,13 +676,10 @@ impl<E: Engine> Shared<E> {
                 (0, Some(cause))
             }
         };
-        self.recorder.executed(&ExecutedGroup {
-            commits,
-            reruns: group.reruns,
-            queued: leftover.len(),
-            execute_ns,
-            queue_waits_ns: &queue_waits_ns[..group.entries.len()],
-        });
+        let waits_ns = group.entries.iter().filter(|entry| entry.is_transaction());
+        let waits_ns =
+            waits_ns.map(|entry| group.started_ns.saturating_sub(entry.submitted_ns));
+        self.recorder.executed(commits, group.reruns, execute_ns, leftover.len(), waits_ns);
         let forced = |entry: &Entry<E>| matches!(entry.body, Body::Barrier { force_flush: true, .. });
         let needs_flush = commits > 0 || group.entries.iter().any(forced);
         Executing { committed: Committed { entries: group.entries, needs_flush, failed }, leftover }
@@ -705,7 +714,7 @@ impl<E: Engine> Shared<E> {
 /// A group that was executed, and the entries that its time did not suffice for.
 struct Executing<E: Engine> {
     committed: Committed<E>,
-    leftover: Vec<Entry<E>>,
+    leftover: VecDeque<Entry<E>>,
 }
 
 impl<E: Engine> State<E> {
@@ -732,6 +741,12 @@ impl<E: Engine> State<E> {
         } else {
             Next::Rest
         }
+    }
+
+    fn keep_spares(&mut self, spares: Vec<VecDeque<Entry<E>>>) {
+        let room = SPARES_MAX.saturating_sub(self.spares.len());
+        let useful = |spare: &VecDeque<_>| spare.capacity() <= 2 * GROUP_TRANSACTIONS_MAX;
+        self.spares.extend(spares.into_iter().filter(useful).take(room));
     }
 
     /// Refuses everything from now on; returns those to wake who waited for admission.
@@ -803,35 +818,35 @@ impl<E: Engine> Shared<E> {
     /// Settles every ticket of `groups` in order, then wakes whoever waits.
     fn resolve(self: &Arc<Self>, groups: VecDeque<Committed<E>>, fate: &Fate) {
         let now_ns = self.clock.now_ns();
-        let entries = groups.iter().map(|group| group.entries.len()).sum();
-        let mut resolved: Vec<(Outcome, u64)> = Vec::with_capacity(entries);
-        let mut wakers = Vec::with_capacity(entries);
+        let mut wakers = Vec::new();
         let mut callbacks = Vec::new();
         let (mut transactions, mut bytes) = (0, 0);
         let fated = groups.iter().flat_map(|group| {
             let fate = group.failed.clone().map_or_else(|| fate.clone(), Fate::Unknown);
             group.entries.iter().map(move |entry| (entry, entry.cell().settle(&fate)))
         });
-        for (entry, (outcome, wake)) in fated {
-            let is_transaction = !matches!(entry.body, Body::Barrier { .. });
-            if is_transaction {
-                resolved.push((outcome, now_ns.saturating_sub(entry.submitted_ns)));
-            }
+        self.recorder.resolved(fated.filter_map(|(entry, (outcome, wake))| {
+            let has_callback = matches!(wake, Wake::Callback(_));
             match wake {
-                Wake::Callback(callback) => {
-                    callbacks.push((callback, entry.bytes));
-                    continue; // admitted until the callback has returned
-                }
+                Wake::Callback(callback) => callbacks.push((callback, entry.bytes)),
                 Wake::Waker(waker) => wakers.push(waker),
                 Wake::Nobody => {}
             }
-            if is_transaction {
+            if !entry.is_transaction() {
+                return None;
+            }
+            if !has_callback {
+                // One with a callback stays admitted until that has returned.
                 transactions += 1;
                 bytes += entry.bytes;
             }
-        }
-        self.recorder.resolved(&resolved);
-        drop(groups);
+            Some((outcome, now_ns.saturating_sub(entry.submitted_ns)))
+        }));
+        let spares = groups.into_iter().map(|mut group| {
+            group.entries.clear();
+            group.entries
+        });
+        lock(&self.state).keep_spares(spares.collect());
         let run_callbacks = self.release(transactions, bytes, callbacks);
         wakers.into_iter().for_each(Waker::wake);
         if run_callbacks {

@@ -113,31 +113,32 @@ fn new_histogram() -> Histogram<u32> {
     histogram
 }
 
-/// Where a pipeline writes what it does.
+/// Where a pipeline writes what it does. Each role has its own part, so that they do not wait for
+/// each other.
 pub(crate) struct Recorder {
-    inner: Mutex<Inner>,
+    executing: Mutex<Executing>,
+    flushing: Mutex<Flushing>,
 }
 
-struct Inner {
-    outcomes: [u64; 4],
+struct Executing {
     commits: u64,
-    flushes: u64,
     reruns: u64,
     group_transactions: Distribution,
     queue_wait: Distribution,
     execute: Distribution,
-    flush: Distribution,
-    total: Distribution,
-    exported: Exported,
+    exported_commits: metrics::Counter,
+    exported_reruns: metrics::Counter,
+    exported_queued: metrics::Gauge,
 }
 
-struct Exported {
-    outcomes: [metrics::Counter; 4],
-    commits: metrics::Counter,
-    flushes: metrics::Counter,
-    reruns: metrics::Counter,
-    queued: metrics::Gauge,
-    in_flight: metrics::Gauge,
+struct Flushing {
+    outcomes: [u64; 4],
+    flushes: u64,
+    flush: Distribution,
+    total: Distribution,
+    exported_outcomes: [metrics::Counter; 4],
+    exported_flushes: metrics::Counter,
+    exported_in_flight: metrics::Gauge,
 }
 
 impl Recorder {
@@ -147,104 +148,109 @@ impl Recorder {
         let histogram = |name: &'static str| {
             Distribution::new(metrics::histogram!(name, "database" => label.clone()))
         };
-        let exported = Exported {
-            outcomes: Outcome::ALL.map(|outcome| {
-                metrics::counter!(
-                    "groupcommit_transactions_total",
-                    "database" => label.clone(),
-                    "outcome" => outcome.as_str(),
-                )
-            }),
-            commits: metrics::counter!("groupcommit_commits_total", "database" => label.clone()),
-            flushes: metrics::counter!("groupcommit_flushes_total", "database" => label.clone()),
-            reruns: metrics::counter!("groupcommit_reruns_total", "database" => label.clone()),
-            queued: metrics::gauge!("groupcommit_queued", "database" => label.clone()),
-            in_flight: metrics::gauge!("groupcommit_in_flight", "database" => label.clone()),
-        };
+        let counter =
+            |name: &'static str| metrics::counter!(name, "database" => label.clone());
+        let gauge = |name: &'static str| metrics::gauge!(name, "database" => label.clone());
         Self {
-            inner: Mutex::new(Inner {
-                outcomes: [0; 4],
+            executing: Mutex::new(Executing {
                 commits: 0,
-                flushes: 0,
                 reruns: 0,
                 group_transactions: histogram("groupcommit_group_transactions"),
                 queue_wait: histogram("groupcommit_queue_wait_seconds"),
                 execute: histogram("groupcommit_execute_seconds"),
+                exported_commits: counter("groupcommit_commits_total"),
+                exported_reruns: counter("groupcommit_reruns_total"),
+                exported_queued: gauge("groupcommit_queued"),
+            }),
+            flushing: Mutex::new(Flushing {
+                outcomes: [0; 4],
+                flushes: 0,
                 flush: histogram("groupcommit_flush_seconds"),
                 total: histogram("groupcommit_total_seconds"),
-                exported,
+                exported_outcomes: Outcome::ALL.map(|outcome| {
+                    metrics::counter!(
+                        "groupcommit_transactions_total",
+                        "database" => label.clone(),
+                        "outcome" => outcome.as_str(),
+                    )
+                }),
+                exported_flushes: counter("groupcommit_flushes_total"),
+                exported_in_flight: gauge("groupcommit_in_flight"),
             }),
         }
     }
 
-    pub(crate) fn executed(&self, group: &ExecutedGroup<'_>) {
-        let mut inner = lock(&self.inner);
-        inner.commits += group.commits;
-        inner.reruns += group.reruns;
-        inner.exported.commits.increment(group.commits);
-        inner.exported.reruns.increment(group.reruns);
-        inner.exported.queued.set(group.queued as f64);
-        inner.group_transactions.record(group.queue_waits_ns.len() as u64);
-        inner.execute.record_ns(group.execute_ns);
-        for &wait_ns in group.queue_waits_ns {
-            inner.queue_wait.record_ns(wait_ns);
+    /// A group was executed in `execute_ns`; its transactions had waited `queue_waits_ns`, and
+    /// `queued` more wait now.
+    pub(crate) fn executed(
+        &self,
+        commits: u64,
+        reruns: u64,
+        execute_ns: u64,
+        queued: usize,
+        queue_waits_ns: impl Iterator<Item = u64>,
+    ) {
+        let mut executing = lock(&self.executing);
+        executing.commits += commits;
+        executing.reruns += reruns;
+        executing.exported_commits.increment(commits);
+        executing.exported_reruns.increment(reruns);
+        executing.exported_queued.set(queued as f64);
+        let mut transactions = 0;
+        for wait_ns in queue_waits_ns {
+            executing.queue_wait.record_ns(wait_ns);
+            transactions += 1;
+        }
+        if transactions > 0 {
+            executing.group_transactions.record(transactions);
+            executing.execute.record_ns(execute_ns);
         }
     }
 
     pub(crate) fn flushed(&self, took_ns: u64) {
-        let mut inner = lock(&self.inner);
-        inner.flushes += 1;
-        inner.exported.flushes.increment(1);
-        inner.flush.record_ns(took_ns);
+        let mut flushing = lock(&self.flushing);
+        flushing.flushes += 1;
+        flushing.exported_flushes.increment(1);
+        flushing.flush.record_ns(took_ns);
     }
 
-    pub(crate) fn resolved(&self, resolved: &[(Outcome, u64)]) {
-        let mut inner = lock(&self.inner);
+    /// Tickets were resolved, each with its outcome and its age in nanoseconds.
+    pub(crate) fn resolved(&self, resolved: impl Iterator<Item = (Outcome, u64)>) {
+        let mut flushing = lock(&self.flushing);
         let mut counts = [0_u64; 4];
-        for &(outcome, total_ns) in resolved {
+        for (outcome, total_ns) in resolved {
             counts[outcome as usize] += 1;
-            inner.total.record_ns(total_ns);
+            flushing.total.record_ns(total_ns);
         }
-        for (index, &count) in counts.iter().enumerate() {
-            inner.outcomes[index] += count;
-            if count > 0 {
-                inner.exported.outcomes[index].increment(count);
-            }
+        for (index, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            flushing.outcomes[index] += count;
+            flushing.exported_outcomes[index].increment(count);
         }
     }
 
     pub(crate) fn in_flight(&self, transactions: usize) {
-        lock(&self.inner).exported.in_flight.set(transactions as f64);
+        lock(&self.flushing).exported_in_flight.set(transactions as f64);
     }
 
     pub(crate) fn snapshot(&self, in_flight: usize, queued: usize) -> Stats {
-        let inner = lock(&self.inner);
-        let [committed, rejected, not_run, unknown] = inner.outcomes;
+        let executing = lock(&self.executing);
+        let flushing = lock(&self.flushing);
+        let [committed, rejected, not_run, unknown] = flushing.outcomes;
         Stats {
             committed,
             rejected,
             not_run,
             unknown,
-            commits: inner.commits,
-            flushes: inner.flushes,
-            reruns: inner.reruns,
+            commits: executing.commits,
+            flushes: flushing.flushes,
+            reruns: executing.reruns,
             in_flight,
             queued,
-            group_transactions: Summary::of(&inner.group_transactions.histogram),
-            queue_wait_ns: Summary::of(&inner.queue_wait.histogram),
-            execute_ns: Summary::of(&inner.execute.histogram),
-            flush_ns: Summary::of(&inner.flush.histogram),
-            total_ns: Summary::of(&inner.total.histogram),
+            group_transactions: Summary::of(&executing.group_transactions.histogram),
+            queue_wait_ns: Summary::of(&executing.queue_wait.histogram),
+            execute_ns: Summary::of(&executing.execute.histogram),
+            flush_ns: Summary::of(&flushing.flush.histogram),
+            total_ns: Summary::of(&flushing.total.histogram),
         }
     }
-}
-
-/// What [`Recorder::executed`] is told of one group.
-pub(crate) struct ExecutedGroup<'a> {
-    pub(crate) commits: u64,
-    pub(crate) reruns: u64,
-    pub(crate) queued: usize,
-    pub(crate) execute_ns: u64,
-    /// One value a transaction.
-    pub(crate) queue_waits_ns: &'a [u64],
 }

@@ -109,8 +109,9 @@ impl<E: Engine> Entry<E> {
         }
     }
 
-    pub(crate) fn is_live_member(&self) -> bool {
-        matches!(&self.body, Body::Member(job) if job.is_live())
+    /// Whether it counts as one of the caller's transactions.
+    pub(crate) fn is_transaction(&self) -> bool {
+        !matches!(self.body, Body::Barrier { .. })
     }
 
     pub(crate) fn run(&self, tx: &mut E::Transaction) -> Ran {
