@@ -72,13 +72,17 @@ impl Problem {
     }
 }
 
-/// An error with everything that caused it, as one part of a sentence.
+/// An error with everything that caused it, as one part of a sentence. A cause that only repeats what
+/// it caused is left out.
 pub(crate) fn explain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {
-        text.push_str(": ");
-        text.push_str(&deeper.to_string());
+        let said = deeper.to_string();
+        if !said.contains(text.as_str()) && !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         cause = deeper.source();
     }
     text

@@ -229,30 +229,7 @@ fn ingest(
     }
     let seconds = begun.elapsed().as_secs_f64();
     progress.end();
-    let (outcome, problem) = match feeding {
-        Ok(End::Input) => (Outcome::Complete, None),
-        Ok(End::Signal) => (
-            Outcome::Interrupted,
-            Some(Problem::interrupted(format!(
-                "interrupted: {}, nothing behind it was ingested; the same command with --resume continues",
-                pipeline.durable_so_far()
-            ))),
-        ),
-        Ok(End::Unreadable(error)) => (
-            Outcome::Stopped,
-            Some(Problem::environment(format!(
-                "cannot read {} behind record {} ({error}): {}; check that the file is whole, then use --resume",
-                stream.name,
-                stream.number,
-                pipeline.durable_so_far()
-            ))),
-        ),
-        Err(Stop {
-            exit: Exit::Unknown,
-            sentence,
-        }) => (Outcome::Unknown, Some(Problem::unknown(sentence))),
-        Err(Stop { sentence, .. }) => (Outcome::Stopped, Some(Problem::environment(sentence))),
-    };
+    let (outcome, problem) = judge(feeding, stream, &pipeline);
     let measure = Measure::of(database);
     let records = pipeline.committed + pipeline.rejected;
     let summary = Summary {
@@ -291,6 +268,38 @@ fn ingest(
     match problem {
         Some(problem) => Err(problem),
         None => ended.and(closed).map(|()| summary.exit()),
+    }
+}
+
+/// How the run ended, and the sentence for it where that was early.
+fn judge(
+    feeding: Result<End, Stop>,
+    stream: &Stream,
+    pipeline: &Pipeline,
+) -> (Outcome, Option<Problem>) {
+    match feeding {
+        Ok(End::Input) => (Outcome::Complete, None),
+        Ok(End::Signal) => (
+            Outcome::Interrupted,
+            Some(Problem::interrupted(format!(
+                "interrupted: {}, nothing behind it was ingested; the same command with --resume continues",
+                pipeline.durable_so_far()
+            ))),
+        ),
+        Ok(End::Unreadable(error)) => (
+            Outcome::Stopped,
+            Some(Problem::environment(format!(
+                "cannot read {} behind record {} ({error}): {}; check that the file is whole, then use --resume",
+                stream.name,
+                stream.number,
+                pipeline.durable_so_far()
+            ))),
+        ),
+        Err(Stop {
+            exit: Exit::Unknown,
+            sentence,
+        }) => (Outcome::Unknown, Some(Problem::unknown(sentence))),
+        Err(Stop { sentence, .. }) => (Outcome::Stopped, Some(Problem::environment(sentence))),
     }
 }
 

@@ -24,6 +24,9 @@ use crate::ingest::rejects::RejectsFile;
 /// After a gap the window shrinks to this, and doubles back: gaps in a row then cost little.
 const WINDOW_AFTER_GAP: usize = 16;
 
+/// What to do where nothing better is known.
+const CORRECT: &str = "correct that, then use --resume";
+
 /// Rejections told one by one where no file collects them.
 const REJECTIONS_TOLD: u64 = 5;
 
@@ -242,12 +245,12 @@ impl Pipeline {
                     "cannot write record {record} to {path} ({})",
                     explain(cause.as_ref())
                 ),
-                "correct that, then use --resume",
+                cause.downcast_ref().map_or(CORRECT, advice),
             ),
             Failure::Rejected(other) => stop(
                 environment,
                 format!("cannot write record {record} to {path} ({other:?})"),
-                "correct that, then use --resume",
+                CORRECT,
             ),
             Failure::NotRun(NotRun::Busy(_)) => stop(
                 environment,
@@ -257,7 +260,7 @@ impl Pipeline {
             Failure::NotRun(reason) => stop(
                 environment,
                 format!("{path} takes no more transactions ({})", explain(&reason)),
-                "correct that, then use --resume",
+                CORRECT,
             ),
             Failure::Unknown(unknown) => self.unknown(record, &unknown),
         }
@@ -323,6 +326,6 @@ fn advice(error: &groupcommit::sqlite::rusqlite::Error) -> &'static str {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "let the other process finish, then use --resume"
         }
-        _ => "correct that, then use --resume",
+        _ => CORRECT,
     }
 }

@@ -136,7 +136,7 @@ impl Summary {
             .and_then(|()| out.flush())
             .map_err(|error| {
                 Problem::environment(format!(
-                    "cannot write the summary to standard output ({error}): is it closed?"
+                    "cannot write the summary to standard output ({error}); what was ingested is durable all the same, and --resume tells how far it came"
                 ))
             })
     }
