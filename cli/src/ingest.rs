@@ -229,7 +229,8 @@ fn ingest(
     }
     let seconds = begun.elapsed().as_secs_f64();
     progress.end();
-    let (outcome, problem) = judge(feeding, stream, &pipeline);
+    let (outcome, stopped) = judge(feeding, stream, &pipeline);
+    let problem = stopped.or(ended.err());
     let measure = Measure::of(database);
     let records = pipeline.committed + pipeline.rejected;
     let summary = Summary {
@@ -267,7 +268,7 @@ fn ingest(
     });
     match problem {
         Some(problem) => Err(problem),
-        None => ended.and(closed).map(|()| summary.exit()),
+        None => closed.map(|()| summary.exit()),
     }
 }
 

@@ -106,3 +106,12 @@ fn a_header_alone_makes_an_empty_table() {
     place.run_with(&["-t", "t"], b"a,b\n").expect(0);
     assert_eq!(place.rows("SELECT a, b FROM t"), Vec::<Vec<String>>::new());
 }
+
+#[test]
+fn a_header_of_numbers_is_remarked_upon() {
+    let place = Place::new();
+    place
+        .run_with(&["-t", "t"], b"1,2\n3,4\n")
+        .expect(0)
+        .says("is a number; a CSV needs a header line");
+}

@@ -68,7 +68,7 @@ pub(crate) struct Summary {
     pub(crate) group_transactions_mean: f64,
     /// Flushes to disk.
     pub(crate) flushes: u64,
-    /// Why the run stopped early, if it did.
+    /// Why the run stopped early, or what failed besides the records, if anything.
     pub(crate) problem: Option<String>,
 }
 
