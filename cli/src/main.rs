@@ -1,2 +1,47 @@
-//! The groupcommit program.
-fn main() {}
+//! The `groupcommit` program.
+//!
+//! Each subcommand lives in a module of its own and returns how the program ends; this file only
+//! parses the command line and turns that end into an exit code.
+
+mod bench;
+mod exit;
+mod ingest;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Durable transactions at the speed of groups: every record is committed and flushed on its own
+/// account, and whatever waits at the same moment shares one flush.
+#[derive(Parser)]
+#[command(name = "groupcommit", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the program can do.
+#[derive(Subcommand)]
+enum Command {
+    /// Load CSV, NDJSON or SQL lines into a SQLite table, every record its own durable transaction
+    Ingest(Box<ingest::Options>),
+    /// Measure what durable transactions cost on this machine and its disk
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let end = match &arguments.command {
+        Command::Ingest(options) => ingest::run(options),
+        Command::Bench(options) => return bench::run(options),
+    };
+    match end {
+        Ok(exit) => exit.into(),
+        Err(problem) => {
+            // A closed standard error leaves nobody to tell; the exit code still says it.
+            drop(writeln!(std::io::stderr(), "groupcommit: {problem}"));
+            problem.exit.into()
+        }
+    }
+}

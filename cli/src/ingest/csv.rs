@@ -1,0 +1,239 @@
+//! CSV records with their exact line numbers and their own bytes.
+//!
+//! The fields are split by `csv-core`, which is fed line by line: that is what makes the line of a
+//! record and its raw text exact, whatever the quoting. A quote that is never closed makes the last
+//! record faulty instead of passing for a field with line ends in it.
+
+use std::io::{self, BufRead};
+
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+
+use crate::ingest::record::{Lines, Next, RECORD_BYTES_MAX, Record, too_long, without_line_end};
+
+/// Reads CSV records, the header being the first.
+pub(crate) struct CsvRecords {
+    lines: Lines,
+    core: Reader,
+    /// How much of the current line has been given to `core`.
+    fed: usize,
+    /// Whether the current record has begun on an earlier line.
+    open: bool,
+    output_length: usize,
+    ends_count: usize,
+}
+
+impl CsvRecords {
+    /// Records of `input` with this field delimiter.
+    pub(crate) fn new(input: Box<dyn BufRead>, delimiter: u8) -> Self {
+        CsvRecords {
+            lines: Lines::new(input),
+            core: ReaderBuilder::new().delimiter(delimiter).build(),
+            fed: 0,
+            open: false,
+            output_length: 0,
+            ends_count: 0,
+        }
+    }
+
+    /// Reads the next record into `record`. After [`Next::Idle`] call again with the same `record`.
+    pub(crate) fn read(&mut self, record: &mut Record) -> io::Result<Next> {
+        loop {
+            if self.fed == self.lines.line.len() || self.lines.line[self.fed..] == *b"\n" {
+                self.fed = self.lines.line.len();
+                let next = self.lines.read()?;
+                self.fed = if next == Next::Record { 0 } else { self.lines.line.len() };
+                match next {
+                    Next::Record => {}
+                    Next::Idle => return Ok(Next::Idle),
+                    Next::End if self.open => return Ok(self.finish(record)),
+                    Next::End => return Ok(Next::End),
+                }
+            }
+            if !self.open {
+                if self.fed == 0 && self.lines.content().is_empty() {
+                    self.fed = self.lines.line.len();
+                    continue;
+                }
+                record.clear(self.lines.number);
+                self.output_length = 0;
+                self.ends_count = 0;
+                self.open = true;
+            }
+            let from = self.fed;
+            let done = self.feed_line(record);
+            keep(record, &self.lines.line[from..self.fed], self.lines.cut);
+            if done {
+                return Ok(self.close(record));
+            }
+        }
+    }
+
+    /// Gives the rest of the line to the splitter; true when the record is complete.
+    fn feed_line(&mut self, record: &mut Record) -> bool {
+        while self.fed < self.lines.line.len() {
+            let (result, read, written, ended) = step(
+                &mut self.core,
+                &self.lines.line[self.fed..],
+                record,
+                self.output_length,
+                self.ends_count,
+            );
+            self.fed += read;
+            self.output_length += written;
+            self.ends_count += ended;
+            match result {
+                ReadRecordResult::Record => return true,
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
+                ReadRecordResult::OutputFull => grow(&mut record.fields),
+                ReadRecordResult::OutputEndsFull => grow(&mut record.ends),
+            }
+            if record.fault.is_some() {
+                // It is lost already: only its end is of interest.
+                self.output_length = 0;
+                self.ends_count = 0;
+            }
+        }
+        false
+    }
+
+    /// The input ended within a record: a last line without an end, or an open quote.
+    fn finish(&mut self, record: &mut Record) -> Next {
+        loop {
+            let (result, _, written, ended) =
+                step(&mut self.core, b"\n", record, self.output_length, self.ends_count);
+            self.output_length += written;
+            self.ends_count += ended;
+            match result {
+                ReadRecordResult::Record => return self.close(record),
+                ReadRecordResult::OutputFull => grow(&mut record.fields),
+                ReadRecordResult::OutputEndsFull => grow(&mut record.ends),
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => {
+                    record
+                        .fault
+                        .get_or_insert_with(|| "a quote is opened and never closed".to_owned());
+                    self.core.reset();
+                    return self.close(record);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, record: &mut Record) -> Next {
+        record.fields_count = self.ends_count;
+        record.raw.truncate(without_line_end(&record.raw).len());
+        self.open = false;
+        Next::Record
+    }
+}
+
+fn keep(record: &mut Record, bytes: &[u8], cut: bool) {
+    let room = RECORD_BYTES_MAX.saturating_sub(record.raw.len());
+    record.raw.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    if cut || bytes.len() > room {
+        record.fault.get_or_insert_with(too_long);
+    }
+}
+
+fn step(
+    core: &mut Reader,
+    input: &[u8],
+    record: &mut Record,
+    output_length: usize,
+    ends_count: usize,
+) -> (ReadRecordResult, usize, usize, usize) {
+    core.read_record(input, &mut record.fields[output_length..], &mut record.ends[ends_count..])
+}
+
+fn grow<T: Clone + Default>(buffer: &mut Vec<T>) {
+    let length = buffer.len().max(64) * 2;
+    buffer.resize(length, T::default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Seen = (u64, String, Vec<String>, Option<String>);
+
+    fn read_all(text: &'static str, delimiter: u8) -> Vec<Seen> {
+        let mut reader = CsvRecords::new(Box::new(text.as_bytes()), delimiter);
+        let mut record = Record::default();
+        let mut all = Vec::new();
+        while reader.read(&mut record).expect("readable") == Next::Record {
+            let fields = record
+                .csv_fields()
+                .map(|field| String::from_utf8_lossy(field).into_owned())
+                .collect();
+            all.push((
+                record.line,
+                String::from_utf8_lossy(&record.raw).into_owned(),
+                fields,
+                record.fault.clone(),
+            ));
+        }
+        all
+    }
+
+    fn seen(line: u64, raw: &str, fields: &[&str]) -> Seen {
+        (line, raw.to_owned(), fields.iter().map(ToString::to_string).collect(), None)
+    }
+
+    #[test]
+    fn lines_and_raw_text_are_exact_with_any_line_end_and_blank_lines() {
+        for (text, line_of_c) in [
+            ("a,b\nc,\n", 2),
+            ("a,b\r\nc,\r\n", 2),
+            ("a,b\r\n\r\n\nc,", 4),
+            ("\u{feff}a,b\n\nc,\n\n", 3),
+        ] {
+            assert_eq!(
+                read_all(text, b','),
+                [seen(1, "a,b", &["a", "b"]), seen(line_of_c, "c,", &["c", ""])],
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn quoted_line_ends_belong_to_the_record() {
+        let text = "x,\"one\r\n\r\ntwo \"\"2\"\"\"\r\ny,3\n";
+        assert_eq!(
+            read_all(text, b','),
+            [
+                seen(1, "x,\"one\r\n\r\ntwo \"\"2\"\"\"", &["x", "one\r\n\r\ntwo \"2\""]),
+                seen(4, "y,3", &["y", "3"]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_quote_inside_a_plain_field_is_a_character() {
+        assert_eq!(
+            read_all("5\" pipe;1\nb;2", b';'),
+            [seen(1, "5\" pipe;1", &["5\" pipe", "1"]), seen(2, "b;2", &["b", "2"])]
+        );
+    }
+
+    #[test]
+    fn an_open_quote_is_a_fault_not_a_field() {
+        for text in ["a,1\nb,\"2\nc,3\n", "a,1\nb,\"2\nc,3"] {
+            let all = read_all(text, b',');
+            assert_eq!(all[0], seen(1, "a,1", &["a", "1"]));
+            assert_eq!((all[1].0, all[1].3.is_some(), all.len()), (2, true, 2), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bare_carriage_returns_end_records_too() {
+        assert_eq!(read_all("a,1\rb,2\r", b',').len(), 2);
+    }
+
+    #[test]
+    fn long_records_and_many_fields_fit() {
+        let wide = vec!["0123456789"; 5_000].join(",");
+        let text: &'static str = Box::leak(format!("a,b\n{wide}\nc,d\n").into_boxed_str());
+        let all = read_all(text, b',');
+        assert_eq!((all[1].2.len(), all[1].1.len()), (5_000, wide.len()));
+        assert_eq!(all[2], seen(3, "c,d", &["c", "d"]));
+    }
+}

@@ -1,0 +1,152 @@
+//! Wrong usage and a refusing environment: exit code 2 and a sentence that names what and what to do.
+
+mod common;
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use common::{Ended, Place, wait_for_position};
+
+#[test]
+fn inputs_that_cannot_be_read() {
+    let place = Place::new();
+    place.run(&["-t", "t", "missing.csv"]).expect(2).says("missing.csv").says("check the path");
+    assert!(!place.path("test.db").exists(), "nothing is created for an input that is not there");
+    place.run(&["-t", "t", "."]).expect(2).says("is a directory");
+    place.run_with(&["-t", "t"], b"").expect(2).says("header");
+    place.run_with(&["-t", "t"], b"\x28\xb5\x2f\xfd rest").expect(2).says("zstd");
+    place.run_with(&["-t", "t"], b"a,A\n1,2\n").expect(2).says("twice");
+    place.run_with(&["-t", "t"], b"a,\n1,2\n").expect(2).says("column 2 has no name");
+    place
+        .run_with(&["-t", "t", "--format", "ndjson"], b"nonsense\n")
+        .expect(2)
+        .says("no JSON object");
+    place.run_with(&["-t", "t", "--type", "x=text"], b"a\n1\n").expect(2).says("column x");
+    place.run_with(&["-t", "_groupcommit_x"], b"a\n1\n").expect(2).says("reserved");
+    place.run_with(&[], b"a\n1\n").expect(2).says("--table");
+}
+
+#[test]
+fn a_gzip_file_that_is_cut_short_keeps_what_came_before() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    let rows: String =
+        (0..50_000).fold(String::new(), |rows, number| rows + &format!("{number}\n"));
+    std::io::Write::write_all(&mut encoder, format!("a\n{rows}").as_bytes()).expect("compresses");
+    let whole = encoder.finish().expect("compresses");
+    let place = Place::new();
+    place.write("in.csv.gz", &whole[..whole.len() / 2]);
+    let ended =
+        place.run(&["-t", "t", "in.csv.gz", "--json"]).expect(2).says("in.csv.gz").says("--resume");
+    let durable = ended.summary()["position"].as_u64().expect("a number");
+    assert!(durable > 10_000, "{durable}");
+    place.write("in.csv.gz", &whole);
+    place.run(&["-t", "t", "in.csv.gz", "--resume"]).expect(0);
+    assert_eq!(
+        place.rows("SELECT count(*), sum(a), max(a) FROM t"),
+        [["50000", "1249975000", "49999"]]
+    );
+}
+
+#[test]
+fn tables_that_do_not_fit() {
+    let place = Place::new();
+    place
+        .database()
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b NOT NULL); CREATE VIEW v AS SELECT 1 AS a;")
+        .expect("creates");
+    place.run_with(&["-t", "t"], b"a,b,c,d\n1,2,3,4\n").expect(2).says("no column c, d");
+    place.run_with(&["-t", "t"], b"a\n1\n").expect(2).says("needs a value for b");
+    place
+        .run_with(&["-t", "t", "--type", "a=text"], b"a,b\n1,2\n")
+        .expect(2)
+        .says("leave --type out");
+    place.run_with(&["-t", "v"], b"a\n1\n").expect(2).says("view");
+}
+
+#[test]
+fn databases_that_cannot_be_used() {
+    let place = Place::new();
+    place.write(
+        "test.db",
+        "this is a text file, and long enough to be looked at as a database header, is it not?",
+    );
+    place.run_with(&["-t", "t"], b"a\n1\n").expect(2).says("test.db");
+    let text = std::fs::read_to_string(place.path("test.db")).expect("reads");
+    assert!(text.starts_with("this is a text file"), "it is left alone");
+
+    let elsewhere = place.path("no/such/directory/x.db");
+    place.write("in.csv", "a\n1\n");
+    let ended = Ended::from(
+        std::process::Command::new(env!("CARGO_BIN_EXE_groupcommit"))
+            .args(["ingest", elsewhere.to_str().expect("UTF-8"), "-t", "t"])
+            .arg(place.path("in.csv"))
+            .output()
+            .expect("runs"),
+    );
+    ended.expect(2).says("no/such/directory");
+}
+
+#[test]
+fn a_rollback_journal_database_is_converted_only_when_asked() {
+    let place = Place::new();
+    place
+        .database()
+        .execute_batch("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (0)")
+        .expect("creates");
+    place.run_with(&["-t", "t"], b"a\n1\n").expect(2).says("--convert-to-wal");
+    assert_eq!(place.column("PRAGMA journal_mode"), ["'delete'"]);
+    place.run_with(&["-t", "t", "--convert-to-wal"], b"a\n1\n").expect(0);
+    assert_eq!(place.column("PRAGMA journal_mode"), ["'wal'"]);
+    assert_eq!(place.column("SELECT a FROM t"), ["0", "1"]);
+}
+
+#[test]
+fn another_process_with_the_write_lock_is_named_as_the_cause() {
+    let place = Place::new();
+    let holder = place.database();
+    holder
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (a); BEGIN IMMEDIATE")
+        .expect("locks");
+    place
+        .run_with(&["-t", "t", "--busy-timeout", "0.1"], b"a\n1\n")
+        .expect(2)
+        .says("another process");
+    holder.execute_batch("ROLLBACK").expect("unlocks");
+    place.run_with(&["-t", "t"], b"a\n1\n").expect(0);
+}
+
+#[test]
+fn a_lock_taken_amid_an_ingest_stops_it_at_a_durable_position() {
+    let place = Place::new();
+    let arguments = ["-t", "t", "--sample", "1", "--busy-timeout", "0.1", "--json"];
+    let mut child = place.ingest(&arguments).stdin(Stdio::piped()).spawn().expect("starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"a\n1\n2\n").expect("writes");
+    wait_for_position(&place, &mut child, 2);
+    let holder = place.database();
+    holder.execute_batch("BEGIN IMMEDIATE").expect("locks");
+    input.write_all(b"3\n4\n").expect("writes");
+    drop(input);
+    let ended = Ended::from(child.wait_with_output().expect("ends")).expect(2);
+    let ended = ended.says("write lock").says("record through number 2 (line 3)").says("--resume");
+    assert_eq!(
+        (&ended.summary()["outcome"], &ended.summary()["position"]),
+        (&"stopped".into(), &2.into())
+    );
+    holder.execute_batch("ROLLBACK").expect("unlocks");
+    place.run_with(&["-t", "t", "--resume"], b"a\n1\n2\n3\n4\n").expect(0);
+    assert_eq!(place.column("SELECT a FROM t"), ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn the_rejects_file_overwrites_neither_input_nor_database() {
+    let place = Place::new();
+    place.write("in.csv", "a\n1\n");
+    place.run(&["-t", "t", "in.csv", "--rejects", "./in.csv"]).expect(2).says("overwrite");
+    place
+        .run(&["-t", "t", "in.csv", "--resume", "--rejects", "no/dir/bad.csv"])
+        .expect(2)
+        .says("no/dir/bad.csv");
+    assert_eq!(std::fs::read_to_string(place.path("in.csv")).expect("reads"), "a\n1\n");
+    place.run(&["-t", "t", "in.csv"]).expect(0);
+}
