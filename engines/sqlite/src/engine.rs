@@ -47,6 +47,10 @@ pub(crate) struct Writer {
     pub(crate) open: Vec<usize>,
 }
 
+/// Members between two looks at whether the page cache spills: a group that outgrows it would write
+/// pages more than once.
+const SPILL_LOOKS: usize = 32;
+
 /// What stays the same from group to group.
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -189,6 +193,7 @@ impl Execution<'_> {
         group: &mut Group<Writer>,
         open: &mut Vec<usize>,
     ) -> Result<(), Cause> {
+        let spills_before = ffi::cache_spills(&self.tx);
         while let Some(member) = group.next() {
             if open.is_empty()
                 && self.tx.is_autocommit()
@@ -198,7 +203,14 @@ impl Execution<'_> {
                 continue;
             }
             match self.run_member(group, member, false) {
-                Verdict::Clean => open.push(member),
+                Verdict::Clean => {
+                    open.push(member);
+                    if open.len().is_multiple_of(SPILL_LOOKS)
+                        && ffi::cache_spills(&self.tx) != spills_before
+                    {
+                        break; // the rest goes into the next group
+                    }
+                }
                 odd => {
                     self.retreat(group, open, member, odd)?;
                     open.clear();
