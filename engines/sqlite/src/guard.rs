@@ -18,6 +18,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use groupcommit_core::Clock;
@@ -45,6 +46,10 @@ const PRAGMAS_ALLOWED: [&str; 12] = [
     "table_xinfo",
 ];
 
+/// Pragmas that would take away what durability rests on; not even an exclusive may set them.
+const PRAGMAS_FIXED: [&str; 4] =
+    ["synchronous", "journal_mode", "locking_mode", "wal_autocheckpoint"];
+
 /// How many steps of SQLite's virtual machine pass between two looks at the deadline.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
@@ -55,6 +60,8 @@ const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 pub(crate) struct Guard {
     /// A member's closure is running.
     member: AtomicBool,
+    /// An exclusive's closure is running.
+    exclusive: AtomicBool,
     /// A statement that changes the schema was prepared since [`Guard::take_schema_change`].
     schema_change: AtomicBool,
     /// When the running member must stop; 0 for never.
@@ -78,6 +85,7 @@ impl Guard {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
             member: AtomicBool::new(false),
+            exclusive: AtomicBool::new(false),
             schema_change: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             changes_before: AtomicI64::new(0),
@@ -121,10 +129,28 @@ impl Guard {
         self.member.store(true, Relaxed);
     }
 
+    /// `total_changes()` of the connection when the running member began.
+    pub(crate) fn changes_before(&self) -> u64 {
+        self.changes_before.load(Relaxed).cast_unsigned()
+    }
+
     /// The member's closure has returned.
     pub(crate) fn end_member(&self) {
         self.member.store(false, Relaxed);
         self.deadline_ns.store(0, Relaxed);
+    }
+
+    /// Runs the closure of an exclusive, which may do nearly everything.
+    pub(crate) fn as_exclusive<R>(&self, run: impl FnOnce() -> R) -> R {
+        self.exclusive.store(true, Relaxed);
+        let result = run();
+        self.exclusive.store(false, Relaxed);
+        result
+    }
+
+    /// How much time is left until `deadline_ns`; `None` for a member without a deadline.
+    pub(crate) fn time_left(&self, deadline_ns: Option<u64>) -> Option<Duration> {
+        deadline_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.clock.now_ns())))
     }
 
     /// Runs what the engine itself has to say inside a member, for example a savepoint.
@@ -162,6 +188,9 @@ impl Guard {
     }
 
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
+        if self.exclusive.load(Relaxed) {
+            return authorize_exclusive(context);
+        }
         if !self.member.load(Relaxed) {
             return Authorization::Allow;
         }
@@ -206,5 +235,16 @@ impl Guard {
             }
             _ => Authorization::Allow,
         }
+    }
+}
+
+fn authorize_exclusive(context: &AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Pragma { pragma_name, pragma_value: Some(_) }
+            if PRAGMAS_FIXED.iter().any(|name| name.eq_ignore_ascii_case(pragma_name)) =>
+        {
+            Authorization::Deny
+        }
+        _ => Authorization::Allow,
     }
 }
