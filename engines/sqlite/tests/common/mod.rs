@@ -47,6 +47,12 @@ impl Scratch {
         Self { db, path, folder }
     }
 
+    /// Leaves the folder to the caller, who removes it; to drop the database before its tickets.
+    pub(crate) fn keep_folder(mut self) -> Self {
+        self.folder.disable_cleanup(true);
+        self
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
