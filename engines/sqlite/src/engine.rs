@@ -359,7 +359,8 @@ impl Execution<'_> {
         }
         let traceless = connection.total_changes() == changes_before
             && !unsatisfied
-            && !self.guard.may_have_changed_schema();
+            && !self.guard.may_have_changed_schema()
+            && !self.guard.may_have_run_a_trigger();
         if traceless { Verdict::Clean } else { Verdict::Dirty }
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Guard {
     exclusive: AtomicBool,
     /// A statement that changes the schema was prepared since [`Guard::take_schema_change`].
     schema_change: AtomicBool,
+    /// A statement that runs a trigger was prepared. Never reset: it may stay in a cache.
+    trigger: AtomicBool,
     /// When the running member must stop; 0 for never.
     deadline_ns: AtomicU64,
     /// `total_changes()` when the running member began.
@@ -87,6 +89,7 @@ impl Guard {
             member: AtomicBool::new(false),
             exclusive: AtomicBool::new(false),
             schema_change: AtomicBool::new(false),
+            trigger: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             changes_before: AtomicI64::new(0),
             wal_frames: AtomicU64::new(0),
@@ -172,6 +175,12 @@ impl Guard {
         self.schema_change.swap(false, Relaxed)
     }
 
+    /// Whether a trigger may have run. One that fails with `RAISE(FAIL)` keeps what the triggers
+    /// round it changed, and SQLite forgets to count that in `total_changes()`.
+    pub(crate) fn may_have_run_a_trigger(&self) -> bool {
+        self.trigger.load(Relaxed)
+    }
+
     /// Frames in the log after the latest commit of this connection.
     pub(crate) fn wal_frames(&self) -> u64 {
         self.wal_frames.load(Relaxed)
@@ -188,6 +197,9 @@ impl Guard {
     }
 
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
+        if context.accessor.is_some() {
+            self.trigger.store(true, Relaxed); // or a view, which SQLite does not tell apart
+        }
         if self.exclusive.load(Relaxed) {
             return authorize_exclusive(context);
         }
