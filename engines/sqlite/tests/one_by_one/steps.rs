@@ -82,6 +82,8 @@ pub(crate) fn code(error: &rusqlite::Error) -> String {
         {
             "rolled back".to_owned()
         }
+        // The same error, from a statement that was prepared for the first time.
+        rusqlite::Error::SqlInputError { error, .. } => error.extended_code.to_string(),
         error => match error.sqlite_error() {
             Some(error) => error.extended_code.to_string(),
             None => error.to_string(),
