@@ -280,8 +280,9 @@ impl<E: Engine> Pipeline<E> {
             return Err(NotRun::Reentrant.into());
         }
         shared.stop_admission();
-        shared.barrier(false).wait()?;
+        let drained = shared.barrier(false).wait();
         let closed = lock(&shared.engine).close();
+        drained?;
         closed.map_err(|cause| Failure::NotRun(NotRun::Failed(cause)))
     }
 
