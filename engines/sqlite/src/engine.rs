@@ -221,16 +221,20 @@ struct Execution<'g> {
     ground: &'g Ground,
 }
 
-impl Execution<'_> {
+impl<'g> Execution<'g> {
+    fn connection(&self) -> &'g Connection {
+        self.tx.connection()
+    }
+
     fn execute_all(
         &mut self,
         group: &mut Group<Writer>,
         open: &mut Vec<usize>,
     ) -> Result<(), Cause> {
-        let spills_before = ffi::cache_spills(&self.tx);
-        while let Some(member) = group.next() {
+        let spills_before = ffi::cache_spills(self.connection());
+        while let Some(member) = group.next_member() {
             if open.is_empty()
-                && self.tx.is_autocommit()
+                && self.connection().is_autocommit()
                 && let Err(reason) = self.begin(group.deadline_ns(member))
             {
                 let late = group.passed_deadline(member);
@@ -241,7 +245,7 @@ impl Execution<'_> {
                 Verdict::Clean => {
                     open.push(member);
                     if open.len().is_multiple_of(SPILL_LOOKS)
-                        && ffi::cache_spills(&self.tx) != spills_before
+                        && ffi::cache_spills(self.connection()) != spills_before
                     {
                         break; // the rest goes into the next group
                     }
@@ -257,7 +261,7 @@ impl Execution<'_> {
 
     /// Commits what is open; if that fails, every member gets a transaction of its own.
     fn finish(&mut self, group: &mut Group<Writer>, open: &[usize]) -> Result<(), Cause> {
-        if self.tx.is_autocommit() {
+        if self.connection().is_autocommit() {
             return Ok(());
         }
         match self.commit()? {
@@ -297,7 +301,9 @@ impl Execution<'_> {
             return Ok(());
         }
         if let Err(reason) = self.begin(None) {
-            members.iter().for_each(|&member| group.refuse(member, reason.clone()));
+            for &member in members {
+                group.refuse(member, reason.clone());
+            }
             return Ok(());
         }
         for &member in members {
@@ -335,21 +341,20 @@ impl Execution<'_> {
     }
 
     fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
-        let changes_before = self.tx.connection().total_changes();
-        ffi::set_last_insert_rowid(&*self.tx, 0);
+        let changes_before = self.connection().total_changes();
+        ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
-        self.tx.end_member();
-        if self.tx.is_busy() {
+        if self.tx.end_member() && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
-            ffi::reset_statements(&self.tx);
+            ffi::reset_statements(self.connection());
         }
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
-        let connection = self.tx.connection();
+        let connection = self.connection();
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }
@@ -372,7 +377,7 @@ impl Execution<'_> {
             // SQLite counts whole milliseconds, and must not give up before the deadline.
             (left + Duration::from_millis(1)).min(patience)
         });
-        let began = self.tx.busy_timeout(patience).and_then(|()| self.tx.begin());
+        let began = self.connection().busy_timeout(patience).and_then(|()| self.tx.begin());
         began.map_err(|source| {
             let busy =
                 matches!(code(&source), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
@@ -391,7 +396,7 @@ impl Execution<'_> {
 
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
-        let connection = &*self.tx;
+        let connection = self.connection();
         if connection.is_busy() {
             ffi::reset_statements(connection);
         }
@@ -420,8 +425,8 @@ impl Execution<'_> {
     }
 
     fn roll_back(&self) -> Result<(), Cause> {
-        if self.tx.is_busy() {
-            ffi::reset_statements(&*self.tx);
+        if self.connection().is_busy() {
+            ffi::reset_statements(self.connection());
         }
         self.tx.roll_back().map_err(|error| self.ground.fatal("roll back on", error))
     }
