@@ -45,13 +45,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // What is still queued can be cancelled; here it waits behind a transaction that holds it up.
     let (let_go, held) = mpsc::channel::<()>();
-    let (started, has_started) = mpsc::channel();
     let ahead = db.submit(move |_| {
-        drop(started.send(()));
-        drop(held.recv());
+        let _until_let_go = held.recv();
         Ok::<_, rusqlite::Error>(())
     });
-    has_started.recv()?;
     let queued = db.submit(|tx| tx.execute("INSERT INTO orders VALUES (4, 'cancelled')", ()));
     let cancelled = queued.cancel();
     let_go.send(())?;

@@ -115,9 +115,7 @@ async fn summarise(
     let read = move || {
         db.read(|conn| {
             conn.prepare_cached("SELECT count(*), avg(value) FROM readings WHERE device = ?1")?
-                .query_row([device], |row| {
-                    Ok(Summary { readings: row.get(0)?, mean: row.get(1)? })
-                })
+                .query_row([device], |row| Ok(Summary { readings: row.get(0)?, mean: row.get(1)? }))
         })
     };
     // A read runs on the thread that calls it, so it goes where blocking is allowed.

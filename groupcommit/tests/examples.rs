@@ -74,8 +74,7 @@ fn metrics_exports_what_the_snapshot_says() {
     let path = folder.path().join("app.db");
     let said = run("metrics", &[&path]);
     let label = format!("database=\"{}\"", path.display());
-    let committed =
-        format!("groupcommit_transactions_total{{{label},outcome=\"committed\"}} 1001");
+    let committed = format!("groupcommit_transactions_total{{{label},outcome=\"committed\"}} 1001");
     assert!(said.contains(&committed), "{said}");
     assert!(said.contains("# 1001 transactions committed in "), "{said}");
     for histogram in ["group_transactions", "queue_wait_seconds", "execute_seconds"] {
@@ -159,8 +158,7 @@ fn web_answers_when_the_write_is_on_disk_and_drains_when_stopped() {
                     let stored: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
                     assert!(stored["id"].as_i64().expect("an id") > 0);
                 }
-                let (status, answer) =
-                    service.request("GET", &format!("/readings/d{client}"), "");
+                let (status, answer) = service.request("GET", &format!("/readings/d{client}"), "");
                 assert_eq!((status, answer.as_str()), (200, r#"{"readings":20,"mean":9.5}"#));
             });
         }

@@ -7,7 +7,7 @@ mod constants;
 mod links;
 mod markdown;
 mod sources;
-mod transcript;
+pub(crate) mod transcript;
 
 use std::{fs, path::Path};
 

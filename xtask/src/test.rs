@@ -2,8 +2,7 @@
 //! each took. The first step that fails ends it.
 
 use std::{
-    fs,
-    path::Path,
+    path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
@@ -44,7 +43,10 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         "tests and examples",
         &mut cargo_with(&["test", "--quiet", "--workspace", "--all-targets"]),
     )?;
-    step("examples in documentation", &mut cargo_with(&["test", "--quiet", "--workspace", "--doc"]))?;
+    step(
+        "examples in documentation",
+        &mut cargo_with(&["test", "--quiet", "--workspace", "--doc"]),
+    )?;
     step("interleavings", &mut interleavings())?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
@@ -54,14 +56,15 @@ pub(crate) fn run(_: &Options) -> Result<()> {
 /// everything is compiled differently for it.
 fn interleavings() -> Command {
     let target = target_folder().join("shuttle");
-    let mut command = cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-core"]);
+    let mut command =
+        cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-core"]);
     command.args(["--lib", "--tests"]).arg("--target-dir").arg(target);
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{flags} --cfg shuttle").trim());
     command
 }
 
-fn target_folder() -> std::path::PathBuf {
+fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 

@@ -79,7 +79,8 @@ impl Helps<'_> {
                     return Ok(Some(fault));
                 }
                 // With `--example` or `--package` it is another program's command line.
-                let ours = !own.iter().any(|word| matches!(*word, "--example" | "--package" | "-p"));
+                let ours =
+                    !own.iter().any(|word| matches!(*word, "--example" | "--package" | "-p"));
                 if ours { self.fault_of_program(passed) } else { Ok(None) }
             }
             ["cargo", subcommand, rest @ ..] => {

@@ -28,7 +28,10 @@ pub(crate) fn check(path: &Path, document: &Document, problems: &mut Vec<Problem
             problems.push(Problem::new(
                 path,
                 link.line,
-                format!("the link `{target}` leads nowhere: {} has no such heading", file.display()),
+                format!(
+                    "the link `{target}` leads nowhere: {} has no such heading",
+                    file.display()
+                ),
             ));
         }
     }
