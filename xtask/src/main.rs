@@ -2,6 +2,7 @@
 //! `cargo xtask measure`.
 
 mod docs;
+mod layers;
 mod measure;
 mod measured;
 mod probe;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, program::cargo, root::root};
+use crate::{docs, layers, program::cargo, root::root};
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
@@ -38,6 +38,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         cargo_with(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"])
             .env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links"),
     )?;
+    timed("layers", layers::check)?;
     timed("documents", docs::check)?;
     step(
         "tests and examples",
