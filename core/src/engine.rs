@@ -1,9 +1,9 @@
 //! What an engine implements to be driven by the pipeline.
 
 use crate::{
+    cell::Ran,
     group::Group,
     outcome::{Cause, NotRun},
-    ticket::Ran,
 };
 
 /// The adapter to one database: executes groups.

@@ -4,9 +4,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     Engine,
+    cell::{Body, Decision, Entry, Ran},
     clock::Clock,
     outcome::{Cause, NotRun},
-    ticket::{Body, Decision, Entry, Ran},
 };
 
 /// The most transactions that one group carries.
@@ -163,12 +163,12 @@ impl<E: Engine> Group<E> {
 
     /// The engine rolled the member back, whatever its closure returned.
     pub fn reject(&mut self, member: usize, cause: Cause) {
-        self.entries[member].decide(Decision::Reject(cause));
+        self.entries[member].cell().decide(Decision::Reject(cause));
     }
 
     /// The member has no effect and never will, for this reason.
     pub fn refuse(&mut self, member: usize, reason: NotRun) {
-        self.entries[member].decide(Decision::NotRun(reason));
+        self.entries[member].cell().decide(Decision::NotRun(reason));
     }
 }
 

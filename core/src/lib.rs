@@ -12,18 +12,25 @@
 
 mod admission;
 mod admit;
+mod cell;
 mod clock;
 mod engine;
+mod execute;
+mod fate;
+mod flush;
 mod group;
 mod outcome;
 mod park;
 mod pipeline;
 mod pool;
+mod shared;
+mod state;
 mod stats;
 mod sync;
 mod ticket;
 
 pub use admission::Limits;
+pub use cell::Ran;
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, ExclusiveEnd, Executed, Flush};
 pub use group::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MAX, Group};
@@ -31,4 +38,4 @@ pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown};
 pub use pipeline::{Pipeline, Refused, Settings, Terms};
 pub use pool::{LINGER, SharedPool, Spawn, THREADS_MAX, Task};
 pub use stats::{Stats, Summary};
-pub use ticket::{Ran, Ticket};
+pub use ticket::Ticket;

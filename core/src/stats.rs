@@ -4,7 +4,9 @@
 use hdrhistogram::Histogram;
 
 use crate::{
+    fate::Decided,
     outcome::Outcome,
+    state::Committed,
     sync::{Mutex, lock},
 };
 
@@ -213,15 +215,18 @@ impl Recorder {
         flushing.flush.record_ns(took_ns);
     }
 
-    /// Tickets were resolved, each with its outcome and its age in nanoseconds.
-    pub(crate) fn resolved(&self, resolved: impl Iterator<Item = (Outcome, u64)>) {
-        let mut flushing = lock(&self.flushing);
-        let mut counts = [0_u64; 4];
-        for (outcome, total_ns) in resolved {
-            counts[outcome as usize] += 1;
-            flushing.total.record_ns(total_ns);
+    /// A group's tickets were resolved at `now_ns`.
+    pub(crate) fn resolved(&self, group: &Committed, decided: &Decided, now_ns: u64) {
+        let mut outcomes = group.outcomes;
+        if matches!(decided, Decided::Unknown(_)) {
+            outcomes[Outcome::Unknown as usize] += outcomes[Outcome::Committed as usize];
+            outcomes[Outcome::Committed as usize] = 0;
         }
-        for (index, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let mut flushing = lock(&self.flushing);
+        for &submitted_ns in &group.submitted_ns {
+            flushing.total.record_ns(now_ns.saturating_sub(submitted_ns));
+        }
+        for (index, &count) in outcomes.iter().enumerate().filter(|(_, count)| **count > 0) {
             flushing.outcomes[index] += count;
             flushing.exported_outcomes[index].increment(count);
         }

@@ -3,7 +3,7 @@
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, atomic},
     thread, thread_local,
 };
 

@@ -232,7 +232,7 @@ mod tests {
         loop {
             match reader.read(&mut record).expect("readable") {
                 Next::Record => {
-                    all.push((record.line, String::from_utf8_lossy(&record.raw).into_owned()))
+                    all.push((record.line, String::from_utf8_lossy(&record.raw).into_owned()));
                 }
                 Next::Idle => {}
                 Next::End => return all,

@@ -257,4 +257,15 @@ mod tests {
         assert_eq!(schedule.due(10, 0), Due::Nothing, "started anew");
         assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
     }
+
+    #[test]
+    fn the_checkpointing_connection_syncs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        drop(Connection::open(&path).unwrap());
+        let connection = open(&path).unwrap();
+        let synchronous: i64 =
+            connection.query_row("PRAGMA synchronous", (), |row| row.get(0)).unwrap();
+        assert_eq!(synchronous, 1);
+    }
 }

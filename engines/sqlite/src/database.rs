@@ -255,8 +255,9 @@ impl Database {
     ///
     /// [`Error::Close`] when a flush or a commit had failed.
     pub fn close(&self) -> Result<(), Error> {
-        let closed = self.inner.pipeline.close();
+        // The writing connection must be the last: only it can empty the log.
         self.inner.readers.close();
+        let closed = self.inner.pipeline.close();
         closed.map_err(|failure| Error::Close { source: cause_of(failure) })
     }
 

@@ -47,6 +47,10 @@ pub(crate) struct Writer {
     pub(crate) open: Vec<usize>,
 }
 
+/// Members between two looks at whether the page cache spills: a group that outgrows it would write
+/// pages more than once.
+const SPILL_LOOKS: usize = 32;
+
 /// What stays the same from group to group.
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -57,18 +61,30 @@ pub(crate) struct Ground {
 
 /// The switches of a connection that a closure could turn for everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Configuration([bool; 4]);
+pub(crate) struct Configuration([bool; SWITCHES.len()]);
 
-const SWITCHES: [DbConfig; 4] = [
+const SWITCHES: [DbConfig; 16] = [
     DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
     DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
     DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+    DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER,
+    DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+    DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
+    DbConfig::SQLITE_DBCONFIG_TRIGGER_EQP,
+    DbConfig::SQLITE_DBCONFIG_RESET_DATABASE,
     DbConfig::SQLITE_DBCONFIG_DEFENSIVE,
+    DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA,
+    DbConfig::SQLITE_DBCONFIG_LEGACY_ALTER_TABLE,
+    DbConfig::SQLITE_DBCONFIG_DQS_DML,
+    DbConfig::SQLITE_DBCONFIG_DQS_DDL,
+    DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT,
+    DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+    DbConfig::SQLITE_DBCONFIG_REVERSE_SCANORDER,
 ];
 
 impl Configuration {
     pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut switches = [false; 4];
+        let mut switches = [false; SWITCHES.len()];
         for (switch, config) in switches.iter_mut().zip(SWITCHES) {
             *switch = connection.db_config(config)?;
         }
@@ -135,13 +151,16 @@ impl Engine for Writer {
         &mut self,
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
-        let ran = run(&mut self.connection);
+        let guard = self.guard.clone();
+        let ran = guard.as_exclusive(|| run(&mut self.connection));
         ffi::reset_statements(&self.connection);
         let left_open = !self.connection.is_autocommit();
         Transaction::new(&self.connection, &self.guard, self.nonce)
             .roll_back()
             .map_err(|error| self.ground.fatal("roll back on", error))?;
         self.connection.flush_prepared_statement_cache();
+        self.detach_others()
+            .map_err(|error| self.ground.fatal("detach what was attached to", error))?;
         self.settle_connection()?;
         self.guard.take_schema_change();
         Ok(if left_open && ran == Ran::Completed {
@@ -153,11 +172,30 @@ impl Engine for Writer {
 
     fn close(&mut self) -> Result<(), Cause> {
         self.checkpoints.close();
+        // Closes the connection now, and not when the last thread lets go of the pipeline: who
+        // closed a database may open, move or delete it at once.
+        let nothing = Connection::open_in_memory()
+            .map_err(|error| self.ground.fatal("close the connection to", error))?;
+        drop(std::mem::replace(&mut self.connection, nothing));
         Ok(())
     }
 }
 
 impl Writer {
+    /// Detaches what an exclusive attached: a flush covers the log of this database alone, so
+    /// nothing that a member wrote elsewhere would be durable.
+    fn detach_others(&self) -> rusqlite::Result<()> {
+        let names: Vec<String> = {
+            let mut list = self.connection.prepare("PRAGMA database_list")?;
+            let names = list.query_map((), |row| row.get(1))?;
+            names.collect::<rusqlite::Result<_>>()?
+        };
+        for name in names.iter().filter(|name| !matches!(name.as_str(), "main" | "temp")) {
+            self.connection.execute("DETACH ?1", [name])?;
+        }
+        Ok(())
+    }
+
     /// Puts the connection back into the state that the scheme rests on, after code that had it to
     /// itself.
     fn settle_connection(&mut self) -> Result<(), Cause> {
@@ -189,16 +227,25 @@ impl Execution<'_> {
         group: &mut Group<Writer>,
         open: &mut Vec<usize>,
     ) -> Result<(), Cause> {
+        let spills_before = ffi::cache_spills(&self.tx);
         while let Some(member) = group.next() {
             if open.is_empty()
                 && self.tx.is_autocommit()
-                && let Err(error) = self.begin()
+                && let Err(reason) = self.begin(group.deadline_ns(member))
             {
-                group.refuse(member, error);
+                let late = group.passed_deadline(member);
+                group.refuse(member, if late { NotRun::DeadlinePassed } else { reason });
                 continue;
             }
             match self.run_member(group, member, false) {
-                Verdict::Clean => open.push(member),
+                Verdict::Clean => {
+                    open.push(member);
+                    if open.len().is_multiple_of(SPILL_LOOKS)
+                        && ffi::cache_spills(&self.tx) != spills_before
+                    {
+                        break; // the rest goes into the next group
+                    }
+                }
                 odd => {
                     self.retreat(group, open, member, odd)?;
                     open.clear();
@@ -249,7 +296,7 @@ impl Execution<'_> {
         if members.is_empty() {
             return Ok(());
         }
-        if let Err(reason) = self.begin() {
+        if let Err(reason) = self.begin(None) {
             members.iter().for_each(|&member| group.refuse(member, reason.clone()));
             return Ok(());
         }
@@ -269,7 +316,7 @@ impl Execution<'_> {
             group.refuse(member, NotRun::DeadlinePassed);
             return Ok(());
         }
-        if let Err(reason) = self.begin() {
+        if let Err(reason) = self.begin(group.deadline_ns(member)) {
             group.refuse(member, reason);
             return Ok(());
         }
@@ -288,17 +335,21 @@ impl Execution<'_> {
     }
 
     fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
-        let changes_before = self.tx.total_changes();
+        let changes_before = self.tx.connection().total_changes();
         ffi::set_last_insert_rowid(&*self.tx, 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
         self.tx.end_member();
+        if self.tx.is_busy() {
+            // A cursor left open would lock its table for those who follow.
+            ffi::reset_statements(&self.tx);
+        }
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
-        let connection = &*self.tx;
+        let connection = self.tx.connection();
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }
@@ -308,12 +359,20 @@ impl Execution<'_> {
         }
         let traceless = connection.total_changes() == changes_before
             && !unsatisfied
-            && !self.guard.may_have_changed_schema();
+            && !self.guard.may_have_changed_schema()
+            && !self.guard.may_have_run_a_trigger();
         if traceless { Verdict::Clean } else { Verdict::Dirty }
     }
 
-    fn begin(&mut self) -> Result<(), NotRun> {
-        let began = self.tx.busy_timeout(self.ground.busy_timeout).and_then(|()| self.tx.begin());
+    /// Begins a transaction; waits for another process no longer than the member that comes first
+    /// may take.
+    fn begin(&mut self, deadline_ns: Option<u64>) -> Result<(), NotRun> {
+        let patience = self.ground.busy_timeout;
+        let patience = self.guard.time_left(deadline_ns).map_or(patience, |left| {
+            // SQLite counts whole milliseconds, and must not give up before the deadline.
+            (left + Duration::from_millis(1)).min(patience)
+        });
+        let began = self.tx.busy_timeout(patience).and_then(|()| self.tx.begin());
         began.map_err(|source| {
             let busy =
                 matches!(code(&source), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));

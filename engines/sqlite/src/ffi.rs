@@ -30,6 +30,22 @@ pub(crate) fn has_unsatisfied_foreign_keys(connection: &Connection) -> bool {
     code != ffi::SQLITE_OK || current != 0
 }
 
+/// How often the page cache was so full of dirty pages that one had to be written early.
+pub(crate) fn cache_spills(connection: &Connection) -> i32 {
+    let (mut current, mut highest) = (0, 0);
+    // SAFETY: as above. A failed call leaves the count at 0, which says "no spill".
+    unsafe {
+        ffi::sqlite3_db_status(
+            connection.handle(),
+            ffi::SQLITE_DBSTATUS_CACHE_SPILL,
+            &raw mut current,
+            &raw mut highest,
+            0,
+        );
+    }
+    current
+}
+
 /// The path of the write-ahead log, from SQLite itself.
 pub(crate) fn wal_path(connection: &Connection) -> Option<PathBuf> {
     // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name that

@@ -18,6 +18,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use groupcommit_core::Clock;
@@ -45,6 +46,10 @@ const PRAGMAS_ALLOWED: [&str; 12] = [
     "table_xinfo",
 ];
 
+/// Pragmas that would take away what durability rests on; not even an exclusive may set them.
+const PRAGMAS_FIXED: [&str; 4] =
+    ["synchronous", "journal_mode", "locking_mode", "wal_autocheckpoint"];
+
 /// How many steps of SQLite's virtual machine pass between two looks at the deadline.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
@@ -55,8 +60,12 @@ const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 pub(crate) struct Guard {
     /// A member's closure is running.
     member: AtomicBool,
+    /// An exclusive's closure is running.
+    exclusive: AtomicBool,
     /// A statement that changes the schema was prepared since [`Guard::take_schema_change`].
     schema_change: AtomicBool,
+    /// A statement that runs a trigger was prepared. Never reset: it may stay in a cache.
+    trigger: AtomicBool,
     /// When the running member must stop; 0 for never.
     deadline_ns: AtomicU64,
     /// `total_changes()` when the running member began.
@@ -78,7 +87,9 @@ impl Guard {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
             member: AtomicBool::new(false),
+            exclusive: AtomicBool::new(false),
             schema_change: AtomicBool::new(false),
+            trigger: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             changes_before: AtomicI64::new(0),
             wal_frames: AtomicU64::new(0),
@@ -121,10 +132,28 @@ impl Guard {
         self.member.store(true, Relaxed);
     }
 
+    /// `total_changes()` of the connection when the running member began.
+    pub(crate) fn changes_before(&self) -> u64 {
+        self.changes_before.load(Relaxed).cast_unsigned()
+    }
+
     /// The member's closure has returned.
     pub(crate) fn end_member(&self) {
         self.member.store(false, Relaxed);
         self.deadline_ns.store(0, Relaxed);
+    }
+
+    /// Runs the closure of an exclusive, which may do nearly everything.
+    pub(crate) fn as_exclusive<R>(&self, run: impl FnOnce() -> R) -> R {
+        self.exclusive.store(true, Relaxed);
+        let result = run();
+        self.exclusive.store(false, Relaxed);
+        result
+    }
+
+    /// How much time is left until `deadline_ns`; `None` for a member without a deadline.
+    pub(crate) fn time_left(&self, deadline_ns: Option<u64>) -> Option<Duration> {
+        deadline_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.clock.now_ns())))
     }
 
     /// Runs what the engine itself has to say inside a member, for example a savepoint.
@@ -146,6 +175,12 @@ impl Guard {
         self.schema_change.swap(false, Relaxed)
     }
 
+    /// Whether a trigger may have run. One that fails with `RAISE(FAIL)` keeps what the triggers
+    /// round it changed, and SQLite forgets to count that in `total_changes()`.
+    pub(crate) fn may_have_run_a_trigger(&self) -> bool {
+        self.trigger.load(Relaxed)
+    }
+
     /// Frames in the log after the latest commit of this connection.
     pub(crate) fn wal_frames(&self) -> u64 {
         self.wal_frames.load(Relaxed)
@@ -162,6 +197,12 @@ impl Guard {
     }
 
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
+        if context.accessor.is_some() {
+            self.trigger.store(true, Relaxed); // or a view, which SQLite does not tell apart
+        }
+        if self.exclusive.load(Relaxed) {
+            return authorize_exclusive(context);
+        }
         if !self.member.load(Relaxed) {
             return Authorization::Allow;
         }
@@ -206,5 +247,16 @@ impl Guard {
             }
             _ => Authorization::Allow,
         }
+    }
+}
+
+fn authorize_exclusive(context: &AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Pragma { pragma_name, pragma_value: Some(_) }
+            if PRAGMAS_FIXED.iter().any(|name| name.eq_ignore_ascii_case(pragma_name)) =>
+        {
+            Authorization::Deny
+        }
+        _ => Authorization::Allow,
     }
 }

@@ -25,8 +25,11 @@ use crate::{
 /// Statements that the writing connection keeps prepared.
 const STATEMENTS_CACHED: usize = 256;
 
-/// Page cache of the writing connection, in KiB: a group's dirty pages should not spill.
-const CACHE_KIB: i64 = 65_536;
+/// Page cache of the writing connection, in KiB, four times SQLite's default: room for the dirty
+/// pages of an ordinary group. Not more, because first touching memory is dear (a larger cache
+/// made appends a fifth slower), and a process may have many databases; a group that fills it is
+/// cut short.
+const CACHE_KIB: i64 = 8_192;
 
 /// How to open a database.
 #[derive(Debug, Clone)]

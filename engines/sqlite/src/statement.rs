@@ -35,17 +35,20 @@ impl Statement {
         let changes_before = tx.total_changes();
         let mut result = tx.with_statement(&self.sql, |statement| {
             let mut result = StatementResult::default();
-            let columns = statement.column_names();
-            result.columns = columns.into_iter().map(str::to_owned).collect();
-            if result.columns.is_empty() {
+            if statement.column_count() == 0 {
                 statement.execute(params)?;
                 return Ok(result);
             }
             let mut cursor = statement.query(params)?;
             while let Some(row) = cursor.next()? {
-                let values = (0..result.columns.len()).map(|column| row.get(column));
+                // Counted only now: the first step prepares the statement again if the schema has
+                // changed since, and `*` may then stand for other columns.
+                let values = (0..row.as_ref().column_count()).map(|column| row.get(column));
                 result.rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
             }
+            drop(cursor);
+            let columns = statement.column_names();
+            result.columns = columns.into_iter().map(str::to_owned).collect();
             Ok(result)
         })?;
         if tx.total_changes() != changes_before {

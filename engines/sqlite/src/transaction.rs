@@ -85,6 +85,11 @@ impl<'g> Transaction<'g> {
         self.with_statement(sql, |statement| statement.query_row(params, read))
     }
 
+    /// The connection as SQLite sees it, with what its other transactions left in its counters.
+    pub(crate) fn connection(&self) -> &'g Connection {
+        self.connection
+    }
+
     /// Lends the prepared statement of `sql`; a second use inside the first gets one of its own.
     pub(crate) fn with_statement<R>(
         &self,
@@ -106,7 +111,9 @@ impl<'g> Transaction<'g> {
         result
     }
 
-    fn keep(&self, sql: &str, statement: CachedStatement<'g>) {
+    fn keep(&self, sql: &str, mut statement: CachedStatement<'g>) {
+        // What a named parameter is not given must be NULL, not what a neighbour gave it.
+        statement.clear_bindings();
         let mut recent = self.recent.borrow_mut();
         if let Some(slot) = recent.iter_mut().find(|recent| recent.sql == sql) {
             slot.statement = Some(statement);
@@ -116,6 +123,18 @@ impl<'g> Transaction<'g> {
             recent.remove(0);
         }
         recent.push(Recent { sql: sql.to_owned(), statement: Some(statement) });
+    }
+
+    /// Rows that the latest statement of this transaction changed; 0 before the first.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        if self.total_changes() == 0 { 0 } else { self.connection.changes() }
+    }
+
+    /// Rows that this transaction has changed so far, those changed by triggers included.
+    #[must_use]
+    pub fn total_changes(&self) -> u64 {
+        self.connection.total_changes() - self.guard.changes_before()
     }
 
     /// Runs `inner` so that its effects can be undone without ending the transaction: they are
@@ -128,6 +147,10 @@ impl<'g> Transaction<'g> {
         &self,
         inner: impl FnOnce(&Self) -> Result<T, E>,
     ) -> Result<T, E> {
+        if self.connection.is_autocommit() {
+            // A statement rolled the transaction back; a savepoint would begin, and commit, another.
+            return Err(rolled_back().into());
+        }
         let depth = self.savepoints_open.get();
         let name = format!("groupcommit_{:016x}_{depth}", self.nonce);
         self.speak(&format!("SAVEPOINT {name}"))?;
@@ -182,6 +205,10 @@ impl<'g> Transaction<'g> {
     }
 }
 
+fn rolled_back() -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(Error::RolledBack))
+}
+
 /// Ends a savepoint, also when its closure panics.
 struct Undo<'a, 'g> {
     tx: &'a Transaction<'g>,
@@ -196,11 +223,7 @@ impl Undo<'_, '_> {
         self.tx.savepoints_open.set(self.depth);
         if self.tx.connection.is_autocommit() {
             // A statement rolled the whole transaction back, and the savepoint with it.
-            return if keep {
-                Err(rusqlite::Error::ToSqlConversionFailure(Box::new(Error::RolledBack)))
-            } else {
-                Ok(())
-            };
+            return if keep { Err(rolled_back()) } else { Ok(()) };
         }
         if !keep {
             self.tx.speak(&format!("ROLLBACK TO {}", self.name))?;

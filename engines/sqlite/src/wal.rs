@@ -128,3 +128,77 @@ impl Flush for LogFlusher {
         self.0.flush().map_err(|error| Arc::new(error) as Cause)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::Ordering::Relaxed,
+        mpsc::{self, Sender},
+    };
+
+    use groupcommit_core::{Failure, NotRun, Ticket};
+
+    use crate::Database;
+
+    type Held = (Sender<()>, Ticket<usize, rusqlite::Error>);
+
+    /// A transaction that inserts `id`, is being executed, and goes on when told to.
+    fn hold(db: &Database, id: i64) -> Held {
+        let (started, has_started) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        let ticket = db.submit(move |tx| {
+            started.send(()).unwrap();
+            released.recv().unwrap();
+            tx.execute("INSERT INTO t VALUES (?1)", [id])
+        });
+        has_started.recv().unwrap();
+        (release, ticket)
+    }
+
+    fn ids(db: &Database) -> Vec<i64> {
+        db.read(|conn| {
+            let mut ids = conn.prepare("SELECT id FROM t ORDER BY id")?;
+            ids.query_map((), |row| row.get(0))?.collect::<rusqlite::Result<_>>()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_failed_flush_is_final_until_the_database_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let db = Database::open(&path).unwrap();
+        let insert = |db: &Database, id: i64| {
+            db.submit(move |tx| tx.execute("INSERT INTO t VALUES (?1)", [id]))
+        };
+        db.transact(|tx| tx.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)", ())).unwrap();
+        insert(&db, 1).wait().unwrap();
+
+        db.log().flushes_until_failure.store(0, Relaxed);
+        let (release, covered) = hold(&db, 2);
+        let beside = insert(&db, 3);
+        release.send(()).unwrap();
+        let covered = covered.wait();
+        assert!(matches!(covered, Err(Failure::Unknown(_))), "{covered:?}");
+        // Executed beside the flush that fails, or refused after it.
+        let executed = match beside.wait() {
+            Err(Failure::Unknown(_)) => true,
+            Err(Failure::NotRun(NotRun::Failed(_))) => false,
+            other => panic!("{other:?}"),
+        };
+        let refused = insert(&db, 5).wait();
+        assert!(matches!(refused, Err(Failure::NotRun(NotRun::Failed(_)))), "{refused:?}");
+        assert!(db.flush().is_err());
+        assert!(db.read_durable(|_| Ok::<_, ()>(())).is_err());
+        let attempts = -db.log().flushes_until_failure.load(Relaxed);
+        assert_eq!(attempts, 1, "a flush was tried again");
+        assert!(db.close().is_err());
+        drop(db);
+
+        let db = Database::open(&path).unwrap();
+        insert(&db, 6).wait().unwrap();
+        // Those that are unknown were committed, and the page cache still has them; those that were
+        // not run are not there.
+        assert_eq!(ids(&db), if executed { vec![1, 2, 3, 6] } else { vec![1, 2, 6] });
+    }
+}

@@ -1,0 +1,126 @@
+//! The flush role: make durable what is committed, resolve it, and call back.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Waker,
+};
+
+use crate::{
+    Engine, Flush,
+    execute::EnginePanicked,
+    fate::Decided,
+    shared::Shared,
+    state::{Committed, Role},
+    sync::lock,
+};
+
+impl<E: Engine> Shared<E> {
+    pub(crate) fn schedule_flush(self: &Arc<Self>) {
+        let shared = self.clone();
+        self.spawn.spawn(Box::new(move || shared.run_flush_role(false)));
+    }
+
+    /// The flush role: flush after flush, until nothing is committed that is not durable. A caller
+    /// who leads stops after one and leaves the rest to the pool.
+    pub(crate) fn run_flush_role(self: &Arc<Self>, leads: bool) {
+        loop {
+            let (groups, flush_failed) = {
+                let mut state = lock(&self.state);
+                let Some(groups) = state.take_committed() else { return };
+                (groups, state.flush_failed.clone())
+            };
+            let decided = flush_failed.map_or_else(|| self.flush(&groups), Decided::Unknown);
+            self.resolve(groups, &decided);
+            if leads || self.spawn.is_crowded() {
+                let mut state = lock(&self.state);
+                let more = !state.committed.is_empty();
+                state.flush_role = if more { Role::Scheduled } else { Role::Idle };
+                drop(state);
+                if more {
+                    self.schedule_flush();
+                }
+                return;
+            }
+        }
+    }
+
+    /// Makes `groups`, which are all committed, durable.
+    fn flush(&self, groups: &VecDeque<Committed>) -> Decided {
+        if !groups.iter().any(|group| group.needs_flush) {
+            return Decided::Durable;
+        }
+        let span = tracing::debug_span!("flush", groups = groups.len());
+        let _entered = span.enter();
+        let began_ns = self.clock.now_ns();
+        let flushed = catch_unwind(AssertUnwindSafe(|| self.flusher.flush()))
+            .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)));
+        self.recorder.flushed(self.clock.now_ns().saturating_sub(began_ns));
+        match flushed {
+            Ok(()) => Decided::Durable,
+            Err(cause) => {
+                tracing::error!(%cause, "a flush failed; nothing more is accepted");
+                let wakers = {
+                    let mut state = lock(&self.state);
+                    state.flush_failed = Some(cause.clone());
+                    state.fail(&cause)
+                };
+                wakers.into_iter().for_each(Waker::wake);
+                Decided::Unknown(cause)
+            }
+        }
+    }
+
+    /// Resolves the tickets of `groups` in order, then wakes whoever waits.
+    fn resolve(self: &Arc<Self>, groups: VecDeque<Committed>, decided: &Decided) {
+        let now_ns = self.clock.now_ns();
+        let mut wakers = Vec::new();
+        let mut callbacks = Vec::new();
+        let (mut transactions, mut bytes) = (0, 0);
+        for group in groups {
+            let decided = group.failed.clone().map_or_else(|| decided.clone(), Decided::Unknown);
+            self.recorder.resolved(&group, &decided, now_ns);
+            wakers.extend(group.fate.decide(decided));
+            transactions += group.transactions;
+            bytes += group.bytes;
+            let calls = group.callbacks.iter();
+            callbacks.extend(calls.filter_map(|(cell, bytes)| Some((cell.callback()?, *bytes))));
+        }
+        let run_callbacks = {
+            let mut state = lock(&self.state);
+            wakers.extend(state.release(transactions, bytes));
+            self.recorder.in_flight(state.admission.transactions());
+            let run = !callbacks.is_empty() && state.callback_role == Role::Idle;
+            if run {
+                state.callback_role = Role::Scheduled;
+            }
+            state.callbacks.extend(callbacks);
+            run
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        if run_callbacks {
+            let shared = self.clone();
+            self.spawn.spawn_callback(Box::new(move || shared.run_callback_role()));
+        }
+    }
+
+    /// The callback role: the callers' own code, in submission order, one at a time.
+    fn run_callback_role(self: &Arc<Self>) {
+        loop {
+            let (callback, bytes) = {
+                let mut state = lock(&self.state);
+                let Some(next) = state.callbacks.pop_front() else {
+                    state.callback_role = Role::Idle;
+                    return;
+                };
+                next
+            };
+            if catch_unwind(AssertUnwindSafe(callback)).is_err() {
+                tracing::error!("a callback panicked");
+            }
+            let wakers = lock(&self.state).release(1, bytes);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}

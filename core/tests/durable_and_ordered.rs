@@ -1,0 +1,106 @@
+//! Promises 1 and 2: a ticket resolves after a flush that began after its group's commit returned,
+//! and tickets resolve in submission order.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Disk, explore, open, put, thread};
+use groupcommit_core::Terms;
+
+#[test]
+fn a_resolved_ticket_is_durable() {
+    explore(|| {
+        let disk = Disk::new();
+        let pipeline = open(&disk);
+        let writers: Vec<_> = (0..2_u64)
+            .map(|writer| {
+                let (pipeline, disk) = (pipeline.clone(), disk.clone());
+                thread::spawn(move || {
+                    for n in 0..2 {
+                        let value = writer * 10 + n;
+                        let resolved = pipeline.submit(Terms::default(), put(value)).wait();
+                        assert_eq!(resolved.unwrap(), value);
+                        assert!(disk.durable().contains(&value), "{value} is not durable");
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        assert_eq!(disk.values().len(), 4);
+    });
+}
+
+#[test]
+fn a_blocking_caller_is_durable_beside_others() {
+    explore(|| {
+        let disk = Disk::new();
+        let pipeline = open(&disk);
+        let callers: Vec<_> = (0..3_u64)
+            .map(|value| {
+                let (pipeline, disk) = (pipeline.clone(), disk.clone());
+                thread::spawn(move || {
+                    pipeline.transact(Terms::default(), put(value)).unwrap();
+                    assert!(disk.durable().contains(&value), "{value} is not durable");
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn tickets_resolve_in_submission_order() {
+    explore(|| {
+        let disk = Disk::new();
+        let pipeline = open(&disk);
+        let tickets: Vec<_> =
+            (0..4).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+        let tickets = Arc::new(tickets);
+        let watcher = {
+            let tickets = tickets.clone();
+            thread::spawn(move || {
+                for _ in 0..8 {
+                    // From the last to the first: one found resolved implies all before it.
+                    let resolved: Vec<bool> =
+                        tickets.iter().rev().map(groupcommit_core::Ticket::is_resolved).collect();
+                    let first = resolved.iter().position(|resolved| *resolved);
+                    if let Some(first) = first {
+                        assert!(resolved[first..].iter().all(|resolved| *resolved), "{resolved:?}");
+                    }
+                    thread::yield_now();
+                }
+            })
+        };
+        pipeline.flush::<String>(false).unwrap();
+        assert!(tickets.iter().all(groupcommit_core::Ticket::is_resolved), "flush waits for all");
+        watcher.join().unwrap();
+        assert_eq!(disk.values(), [0, 1, 2, 3]);
+    });
+}
+
+#[test]
+fn an_exclusive_runs_between_groups_and_is_durable() {
+    explore(|| {
+        let disk = Disk::new();
+        let pipeline = open(&disk);
+        let before = pipeline.submit(Terms::default(), put(1));
+        let other = {
+            let pipeline = pipeline.clone();
+            thread::spawn(move || pipeline.transact(Terms::default(), put(3)).unwrap())
+        };
+        let exclusive = pipeline.exclusive(|tx| {
+            tx.put(2);
+            Ok::<_, String>(())
+        });
+        exclusive.unwrap();
+        assert!(before.is_resolved());
+        assert!(disk.durable().contains(&2));
+        other.join().unwrap();
+        before.wait().unwrap();
+    });
+}

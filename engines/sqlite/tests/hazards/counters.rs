@@ -1,0 +1,74 @@
+//! `changes()`, `total_changes()` and `last_insert_rowid()` belong to the connection; a member must
+//! find them as on a connection of its own.
+
+use groupcommit_sqlite::{Statement, Transaction, rusqlite};
+
+use crate::common::{Done, Scratch, hold, neighbour};
+
+type Counters = (i64, i64, i64);
+
+fn from_sql(tx: &Transaction) -> Done<Counters> {
+    tx.query_row("SELECT changes(), total_changes(), last_insert_rowid()", (), |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })
+}
+
+fn from_api(tx: &Transaction) -> Counters {
+    (tx.changes().cast_signed(), tx.total_changes().cast_signed(), tx.last_insert_rowid())
+}
+
+#[test]
+fn a_member_starts_with_none_of_its_neighbours() {
+    let test = Scratch::with_table();
+    let held = hold(&test.db);
+    let before = test.db.submit(|tx| tx.execute("INSERT INTO t VALUES (8, 1), (9, 1)", ()));
+    let looks = test.db.submit(|tx| {
+        let mut seen = vec![from_sql(tx)?, from_api(tx)];
+        tx.execute("INSERT INTO t VALUES (20, 1)", ())?;
+        tx.execute("UPDATE t SET v = 2", ())?;
+        seen.extend([from_sql(tx)?, from_api(tx)]);
+        tx.execute("DELETE FROM t WHERE id = 1000", ())?;
+        seen.extend([from_sql(tx)?, from_api(tx)]);
+        Done::Ok(seen)
+    });
+    let after = test.db.submit(|tx| Done::Ok([from_sql(tx)?, from_api(tx)]));
+    held.release().wait().unwrap();
+    assert_eq!(before.wait().unwrap(), 2);
+    let expected = [(0, 0, 0), (0, 0, 0), (3, 4, 20), (3, 4, 20), (0, 4, 20), (0, 4, 20)];
+    assert_eq!(looks.wait().unwrap(), expected);
+    assert_eq!(after.wait().unwrap(), [(0, 0, 0), (0, 0, 0)]);
+}
+
+#[test]
+fn a_member_that_runs_again_starts_with_none_of_its_first_run() {
+    let test = Scratch::with_table();
+    let held = hold(&test.db);
+    let looks = test.db.submit(|tx| {
+        let first = from_sql(tx)?;
+        tx.execute("INSERT INTO t VALUES (20, 1)", ())?;
+        Done::Ok([first, from_sql(tx)?])
+    });
+    let odd = test.db.submit(|tx| {
+        tx.execute("INSERT INTO t VALUES (21, 1)", ())?;
+        Err::<(), _>(rusqlite::Error::InvalidQuery)
+    });
+    held.release().wait().unwrap();
+    assert_eq!(looks.wait().unwrap(), [(0, 0, 0), (1, 1, 20)]);
+    odd.wait().unwrap_err();
+    assert!(test.db.stats().reruns > 0, "the member was not run again");
+}
+
+#[test]
+fn plain_data_reports_its_own() {
+    let test = Scratch::with_table();
+    let held = hold(&test.db);
+    let before = neighbour(&test.db, 9);
+    let sql = ["SELECT 1", "DELETE FROM t WHERE id = 1000", "CREATE TABLE u (x)"];
+    let data = test.db.submit_statements(sql.map(|sql| Statement::new(sql, [])).to_vec());
+    held.release().wait().unwrap();
+    before.wait().unwrap();
+    let results = data.wait().unwrap();
+    let counts: Vec<_> =
+        results.iter().map(|result| (result.rows_changed, result.last_insert_rowid)).collect();
+    assert_eq!(counts, [(0, 0); 3]);
+}

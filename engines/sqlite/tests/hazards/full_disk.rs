@@ -1,0 +1,77 @@
+//! A disk that runs full in the middle of a group.
+
+use std::path::Path;
+
+use groupcommit_sqlite::{
+    Database,
+    rusqlite::{Connection, ErrorCode},
+};
+
+use crate::{
+    common::{code, hold, ids, insert, neighbour},
+    opening::may,
+};
+
+/// A small file system in memory, unmounted at the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted =
+            may("mount", &["-t", "tmpfs", "-o", "size=8m", "none", folder.path().to_str()?]);
+        mounted.then_some(Self(folder))
+    }
+
+    fn enlarge(&self) {
+        assert!(may("mount", &["-o", "remount,size=64m", self.path().to_str().unwrap()]));
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        may("umount", &["-l", self.path().to_str().unwrap()]);
+    }
+}
+
+const FILL: &str =
+    "WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 1019)
+                    INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+
+#[test]
+fn rejects_the_transaction_that_does_not_fit_and_no_other() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let path = disk.path().join("app.db");
+    let db = Database::open(&path).unwrap();
+    db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")).unwrap();
+
+    let held = hold(&db);
+    let before = neighbour(&db, 1);
+    let big = db.submit(|tx| tx.execute(FILL, ()));
+    let after = neighbour(&db, 2);
+    held.release().wait().unwrap();
+    before.wait().unwrap();
+    assert_eq!(code(big.wait()), ErrorCode::DiskFull);
+    after.wait().unwrap();
+    assert_eq!(ids(&Connection::open(&path).unwrap()), [1, 2]);
+
+    // The database goes on: what fits is committed, what does not is rejected, and all can be read.
+    assert_eq!(code(db.transact(|tx| tx.execute(FILL, ()))), ErrorCode::DiskFull);
+    db.transact(|tx| insert(tx, 3)).unwrap();
+    let count: i64 =
+        db.read(|conn| conn.query_row("SELECT count(*) FROM t", (), |row| row.get(0))).unwrap();
+    assert_eq!(count, 3);
+
+    disk.enlarge();
+    assert_eq!(db.transact(|tx| tx.execute(FILL, ())).unwrap(), 20);
+    db.close().unwrap();
+    drop(db);
+    let reopened = Database::open(&path).unwrap();
+    reopened.transact(|tx| insert(tx, 4)).unwrap();
+    let expected: Vec<i64> = [1, 2, 3, 4].into_iter().chain(1000..1020).collect();
+    assert_eq!(ids(&Connection::open(&path).unwrap()), expected);
+}

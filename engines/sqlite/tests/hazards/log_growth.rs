@@ -1,0 +1,68 @@
+//! A passive checkpoint never catches up with a writer that never rests.
+
+use std::collections::VecDeque;
+
+use groupcommit_sqlite::Database;
+
+use crate::common::{Done, Scratch};
+
+/// Frames beyond which commits wait for a checkpoint, and as much again for the groups between two
+/// looks.
+const FRAMES_MAX: u64 = 2 * 8_000;
+
+/// Rows of 200,000 bytes, about fifty pages each.
+const ROWS: i64 = 16;
+
+fn fill(test: &Scratch) {
+    let fill = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
+                INSERT INTO t SELECT i, zeroblob(200000) FROM n";
+    test.db.transact(move |tx| tx.execute(fill, [ROWS])).unwrap();
+}
+
+/// Writes about `frames` frames without ever leaving the queue empty; the longest log on the way.
+fn write(db: &Database, frames: i64) -> u64 {
+    const FRAMES_EACH: i64 = 50;
+    let mut in_flight = VecDeque::new();
+    let mut longest = 0;
+    for turn in 0..frames / FRAMES_EACH {
+        // Another row each, or a group would write the same pages once for all its members.
+        let id = turn % ROWS;
+        in_flight.push_back(db.submit(move |tx| {
+            tx.execute("UPDATE t SET v = randomblob(200000) WHERE id = ?1", [id])
+        }));
+        if in_flight.len() > 8 {
+            in_flight.pop_front().unwrap().wait().unwrap();
+        }
+        longest = longest.max(db.wal().frames);
+    }
+    in_flight.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+    longest
+}
+
+#[test]
+fn is_bounded_under_a_writer_that_never_rests() {
+    let test = Scratch::with_table();
+    fill(&test);
+    let longest = write(&test.db, 60_000);
+    assert!(longest < FRAMES_MAX, "{longest} frames");
+    assert!(test.db.wal().bytes < FRAMES_MAX * 4_200, "{:?}", test.db.wal());
+}
+
+#[test]
+fn is_bounded_again_after_a_reader_that_held_it() {
+    let test = Scratch::with_table();
+    fill(&test);
+    let reader = test.plain();
+    let length = || -> Done<i64> {
+        reader.query_row("SELECT sum(length(v)) FROM t WHERE id = 1", (), |row| row.get(0))
+    };
+    reader.execute_batch("BEGIN").unwrap();
+    length().unwrap();
+    let longest = write(&test.db, 30_000);
+    assert!(longest > 20_000, "the reader did not hold the log: {longest} frames");
+    assert_eq!(length().unwrap(), 200_000);
+    reader.execute_batch("ROLLBACK").unwrap();
+    write(&test.db, 10_000);
+    let frames = test.db.wal().frames;
+    assert!(frames < FRAMES_MAX, "{frames} frames");
+}

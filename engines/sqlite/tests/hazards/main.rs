@@ -1,0 +1,22 @@
+//! What is known to go wrong when transactions of several callers share a commit and a flush of
+//! SQLite. One module a hazard; each test fails without the defence.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod counters;
+mod cursors;
+mod foreign_keys;
+mod full_disk;
+mod idle;
+mod large_group;
+mod log_growth;
+mod opening;
+mod other_writers;
+mod panics;
+mod partial_rows;
+mod refused;
+mod replaced_log;
+mod rolled_back;
+mod schema_changes;
+mod unclean_stop;

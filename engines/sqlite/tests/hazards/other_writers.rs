@@ -1,0 +1,112 @@
+//! Other programs that use the same file.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use groupcommit_sqlite::{Database, Failure, NotRun, rusqlite::Connection};
+
+use crate::common::{Scratch, hold, ids, insert, neighbour};
+
+#[test]
+fn one_that_keeps_the_lock_makes_transactions_not_run_and_then_they_do() {
+    let test = Scratch::with_table();
+    let path = test.path.clone();
+    let db = Database::options().busy_timeout(Duration::ZERO).open(&path).unwrap();
+    let other = test.plain();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..2 {
+        let refused = db.transact(|tx| insert(tx, 1));
+        assert!(matches!(refused, Err(Failure::NotRun(NotRun::Busy(_)))), "{refused:?}");
+    }
+    let tickets: Vec<_> = (1..5).map(|id| neighbour(&db, id)).collect();
+    for ticket in tickets {
+        let refused = ticket.wait();
+        assert!(matches!(refused, Err(Failure::NotRun(NotRun::Busy(_)))), "{refused:?}");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    db.transact(|tx| insert(tx, 1)).unwrap();
+    assert_eq!(test.ids(), [1]);
+}
+
+#[test]
+fn one_that_keeps_the_lock_for_a_while_is_waited_for() {
+    let test = Scratch::with_table();
+    let other = test.plain();
+    other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (1, 1)").unwrap();
+    let ticket = neighbour(&test.db, 2);
+    other.execute_batch("COMMIT").unwrap();
+    ticket.wait().unwrap();
+    assert_eq!(test.ids(), [1, 2]);
+}
+
+#[test]
+fn a_transaction_waits_for_one_no_longer_than_its_deadline() {
+    let test = Scratch::with_table();
+    let patient = Database::options().busy_timeout(Duration::from_secs(3_600)).open(&test.path);
+    let patient = patient.unwrap();
+    let other = test.plain();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let late =
+        patient.submission().deadline(Duration::from_millis(50)).transact(|tx| insert(tx, 1));
+    assert!(matches!(late, Err(Failure::NotRun(NotRun::DeadlinePassed))), "{late:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    patient.transact(|tx| insert(tx, 2)).unwrap();
+    assert_eq!(test.ids(), [2]);
+}
+
+#[test]
+fn one_that_writes_and_checkpoints_at_once_loses_nothing_and_costs_nothing() {
+    let test = Scratch::with_table();
+    let path = test.path.clone();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let (ready, is_ready) = mpsc::channel();
+    let other = thread::spawn(move || {
+        let connection = Connection::open(path).unwrap();
+        connection.busy_timeout(Duration::from_secs(60)).unwrap();
+        connection.pragma_update(None, "synchronous", "OFF").unwrap();
+        let mut count = 0;
+        while !stopped.load(Ordering::Relaxed) || count < 50 {
+            count += 1;
+            connection.execute("INSERT INTO t VALUES (-?1, 'theirs')", [count]).unwrap();
+            let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][count as usize % 4];
+            connection
+                .query_row(&format!("PRAGMA wal_checkpoint({mode})"), (), |_| Ok(()))
+                .unwrap();
+            ready.send(()).ok();
+        }
+        count
+    });
+    is_ready.recv().unwrap();
+    for round in 0..20 {
+        let tickets: Vec<_> =
+            (0..50).map(|member| neighbour(&test.db, 1 + round * 50 + member)).collect();
+        tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+    }
+    stop.store(true, Ordering::Relaxed);
+    let theirs = other.join().unwrap();
+    let expected: Vec<i64> = (-theirs..=-1).chain(1..=1_000).collect();
+    assert_eq!(test.ids(), expected);
+    let reopened = test.reopen();
+    assert_eq!(reopened.ids(), expected);
+}
+
+#[test]
+fn one_that_changes_the_schema_between_groups_is_followed() {
+    let test = Scratch::with_table();
+    neighbour(&test.db, 1).wait().unwrap();
+    let other = test.plain();
+    other.execute_batch("DROP TABLE t; CREATE TABLE t (v, id INTEGER PRIMARY KEY, w)").unwrap();
+    let held = hold(&test.db);
+    let next = neighbour(&test.db, 2);
+    held.release().wait().unwrap();
+    next.wait().unwrap();
+    assert_eq!(ids(&other), [2]);
+}

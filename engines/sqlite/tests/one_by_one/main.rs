@@ -1,0 +1,124 @@
+//! Promise 4: a group of random transactions comes to the same results, and leaves the same
+//! database, as the same transactions run one at a time by SQLite itself.
+//!
+//! `PROPTEST_CASES` sets the number of cases.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod generate;
+mod reference;
+mod steps;
+
+use groupcommit_sqlite::{
+    Database, Error, Failure, Rejected, StatementResult, Ticket,
+    rusqlite::{self, Connection},
+};
+use proptest::prelude::*;
+
+use crate::{
+    common::{Scratch, hold},
+    generate::{members, schema},
+    steps::{Done, Member, Record, Stop, code, run_steps},
+};
+
+/// What became of a member.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum End {
+    Committed(Vec<Record>),
+    /// Its own error, by SQLite's extended code.
+    Failed(String),
+    /// It completed, and was then refused.
+    Refused(String),
+    Panicked,
+}
+
+enum Submitted {
+    Closure(Ticket<Vec<Record>, Stop>),
+    Data(Ticket<Vec<StatementResult>, rusqlite::Error>),
+}
+
+fn submit(db: &Database, member: &Member) -> Submitted {
+    match member.clone() {
+        Member::Closure(steps) => Submitted::Closure(db.submit(move |tx| {
+            let mut records = Vec::new();
+            run_steps(&*tx, &steps, &mut records)?;
+            Ok(records)
+        })),
+        Member::Data(statements) => Submitted::Data(
+            db.submit_statements(statements.iter().map(steps::Sql::to_statement).collect()),
+        ),
+    }
+}
+
+fn end(submitted: Submitted) -> End {
+    match submitted {
+        Submitted::Closure(ticket) => match ticket.wait() {
+            Ok(records) => End::Committed(records),
+            Err(Failure::Rejected(Rejected::Caller(Stop(code)))) => End::Failed(code),
+            Err(failure) => end_of(failure),
+        },
+        Submitted::Data(ticket) => match ticket.wait() {
+            Ok(results) => End::Committed(results.into_iter().map(Done::of).collect()),
+            Err(Failure::Rejected(Rejected::Caller(error))) => End::Failed(code(&error)),
+            Err(failure) => end_of(failure),
+        },
+    }
+}
+
+fn end_of<E: std::fmt::Debug>(failure: Failure<E>) -> End {
+    match failure {
+        Failure::Rejected(Rejected::Panicked(_)) => End::Panicked,
+        Failure::Rejected(Rejected::Engine(cause)) => match cause.downcast_ref() {
+            Some(Error::ForeignKey) => End::Refused("foreign key".into()),
+            Some(Error::RolledBack) => End::Refused("rolled back".into()),
+            other => panic!("another error: {other:?} of {cause:?}"),
+        },
+        other => panic!("another failure: {other:?}"),
+    }
+}
+
+/// Every table with every row, as text.
+pub(crate) fn content(connection: &Connection) -> Vec<String> {
+    let mut schema = connection
+        .prepare("SELECT name, sql, type FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+        .unwrap();
+    let objects: Vec<(String, String, String)> = schema
+        .query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let mut lines = Vec::new();
+    for (name, sql, kind) in objects {
+        lines.push(sql);
+        if kind == "table" {
+            let mut all = connection.prepare(&format!("SELECT rowid, * FROM {name}")).unwrap();
+            let columns = all.column_count();
+            let rows = all.query_map((), |row| {
+                (0..columns).map(|column| row.get(column)).collect::<Result<Vec<_>, _>>()
+            });
+            for row in rows.unwrap() {
+                let row: Vec<rusqlite::types::Value> = row.unwrap();
+                lines.push(format!("{name}: {row:?}"));
+            }
+        }
+    }
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_group_equals_its_transactions_one_by_one(schema in schema(), members in members()) {
+        let (expected, expected_content) = reference::run(&schema, &members);
+        let test = Scratch::new(&schema);
+        let held = hold(&test.db);
+        let submitted: Vec<_> = members.iter().map(|member| submit(&test.db, member)).collect();
+        held.release().wait().unwrap();
+        let ends: Vec<_> = submitted.into_iter().map(end).collect();
+        for ((member, end), expected) in members.iter().zip(&ends).zip(&expected) {
+            prop_assert_eq!(end, expected, "of {:#?}", member);
+        }
+        prop_assert_eq!(content(&test.plain()), expected_content);
+    }
+}

@@ -1,0 +1,165 @@
+//! A random transaction, and running it in whatever offers statements and savepoints.
+
+use groupcommit_sqlite::{
+    Error, Statement, StatementResult, Transaction, Value,
+    rusqlite::{self, Connection},
+};
+
+/// One statement with its parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct Sql {
+    pub(crate) text: String,
+    pub(crate) params: Vec<Option<i64>>,
+}
+
+impl Sql {
+    pub(crate) fn to_statement(&self) -> Statement {
+        let values = self.params.iter().map(|param| param.map_or(Value::Null, Value::Integer));
+        Statement::new(self.text.as_str(), values)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// A statement; whether its error ends the transaction.
+    Run {
+        sql: Sql,
+        swallow: bool,
+    },
+    /// Steps in a savepoint, which then fails or not; whether that ends the transaction.
+    Savepoint {
+        steps: Vec<Step>,
+        fail: bool,
+        swallow: bool,
+    },
+    Fail,
+    Panic,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Member {
+    Closure(Vec<Step>),
+    Data(Vec<Sql>),
+}
+
+/// What a step came to: its result, or the code of the error that was swallowed.
+pub(crate) type Record = Result<Done, String>;
+
+/// What a statement came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Done {
+    rows_changed: u64,
+    last_insert_rowid: i64,
+    columns: Vec<String>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl Done {
+    pub(crate) fn of(result: StatementResult) -> Record {
+        Ok(Self {
+            rows_changed: result.rows_changed,
+            last_insert_rowid: result.last_insert_rowid,
+            columns: result.columns,
+            rows: result.rows,
+        })
+    }
+}
+
+/// The error of a transaction, by SQLite's extended code.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stop(pub(crate) String);
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(code(&error))
+    }
+}
+
+pub(crate) fn code(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::ToSqlConversionFailure(cause)
+            if matches!(cause.downcast_ref(), Some(Error::RolledBack)) =>
+        {
+            "rolled back".to_owned()
+        }
+        // The same error, from a statement that was prepared for the first time.
+        rusqlite::Error::SqlInputError { error, .. } => error.extended_code.to_string(),
+        error => match error.sqlite_error() {
+            Some(error) => error.extended_code.to_string(),
+            None => error.to_string(),
+        },
+    }
+}
+
+/// Where steps run: a transaction of the engine's, or the reference's.
+pub(crate) trait Scope {
+    fn connection(&self) -> &Connection;
+
+    fn savepoint(&self, inner: &mut dyn FnMut(&Self) -> Result<(), Stop>) -> Result<(), Stop>;
+}
+
+impl Scope for Transaction<'_> {
+    fn connection(&self) -> &Connection {
+        self
+    }
+
+    fn savepoint(&self, inner: &mut dyn FnMut(&Self) -> Result<(), Stop>) -> Result<(), Stop> {
+        Transaction::savepoint(self, |tx| inner(tx))
+    }
+}
+
+pub(crate) fn run_sql(connection: &Connection, sql: &Sql) -> rusqlite::Result<Done> {
+    let mut statement = connection.prepare_cached(&sql.text)?;
+    let params = rusqlite::params_from_iter(&sql.params);
+    let changes_before = connection.total_changes();
+    let mut rows = Vec::new();
+    let mut columns = Vec::new();
+    if statement.column_count() == 0 {
+        statement.execute(params)?;
+    } else {
+        let mut cursor = statement.query(params)?;
+        while let Some(row) = cursor.next()? {
+            let values = (0..row.as_ref().column_count()).map(|column| row.get(column));
+            rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
+        }
+        drop(cursor);
+        columns = statement.column_names().into_iter().map(str::to_owned).collect();
+    }
+    let changed = connection.total_changes() != changes_before;
+    Ok(Done {
+        rows_changed: if changed { connection.changes() } else { 0 },
+        last_insert_rowid: connection.last_insert_rowid(),
+        columns,
+        rows,
+    })
+}
+
+pub(crate) fn run_steps<S: Scope>(
+    scope: &S,
+    steps: &[Step],
+    records: &mut Vec<Record>,
+) -> Result<(), Stop> {
+    for step in steps {
+        match step {
+            Step::Run { sql, swallow } => match run_sql(scope.connection(), sql) {
+                Ok(done) => records.push(Ok(done)),
+                Err(error) if *swallow => records.push(Err(code(&error))),
+                Err(error) => return Err(error.into()),
+            },
+            Step::Savepoint { steps, fail, swallow } => {
+                let ended = scope.savepoint(&mut |scope| {
+                    run_steps(scope, steps, records)?;
+                    if *fail { Err(Stop("given up".to_owned())) } else { Ok(()) }
+                });
+                match ended {
+                    Ok(()) => {}
+                    Err(Stop(code)) if *swallow => records.push(Err(code)),
+                    Err(stop) => return Err(stop),
+                }
+            }
+            Step::Fail => return Err(Stop("given up".to_owned())),
+            Step::Panic => panic!("on purpose"),
+        }
+    }
+    Ok(())
+}

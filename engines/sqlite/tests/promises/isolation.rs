@@ -1,0 +1,64 @@
+//! Promise 3: the cost of one failure among a thousand.
+
+use crate::common::{Scratch, code, hold, insert};
+
+/// Transactions of which one in the middle fails; the number of flushes they took.
+fn a_thousand(fails: bool) -> u64 {
+    let test = Scratch::with_table();
+    insert_first(&test);
+    let held = hold(&test.db);
+    let before = test.db.stats();
+    let tickets: Vec<_> = (1..=1_000)
+        .map(|id| {
+            test.db.submit(move |tx| {
+                insert(tx, id)?;
+                if fails && id == 500 { insert(tx, 0) } else { Ok(1) }
+            })
+        })
+        .collect();
+    held.release().wait().unwrap();
+    for (id, ticket) in (1..).zip(tickets) {
+        let result = ticket.wait();
+        if fails && id == 500 {
+            code(result);
+        } else {
+            assert_eq!(result.unwrap(), 1);
+        }
+    }
+    let expected: Vec<i64> = (0..=1_000).filter(|&id| !fails || id != 500).collect();
+    assert_eq!(test.ids(), expected);
+    let after = test.db.stats();
+    assert_eq!(after.rejected - before.rejected, u64::from(fails));
+    after.flushes - before.flushes
+}
+
+fn insert_first(test: &Scratch) {
+    test.db.transact(|tx| insert(tx, 0)).unwrap();
+}
+
+#[test]
+fn one_rejected_among_a_thousand_costs_a_handful_of_flushes() {
+    let (without, with) = (a_thousand(false), a_thousand(true));
+    assert!(with <= without + 12, "{with} flushes instead of {without}");
+}
+
+#[test]
+fn each_of_many_that_fail_fails_alone() {
+    let test = Scratch::with_table();
+    insert_first(&test);
+    let held = hold(&test.db);
+    let tickets: Vec<_> = (1..=600)
+        .map(|id| {
+            test.db.submit(move |tx| {
+                insert(tx, id)?;
+                if id % 3 == 0 { insert(tx, 0) } else { Ok(1) }
+            })
+        })
+        .collect();
+    held.release().wait().unwrap();
+    let committed = tickets.into_iter().filter(|_| true).map(|ticket| ticket.wait().is_ok());
+    assert_eq!(committed.filter(|&committed| committed).count(), 400);
+    assert_eq!(test.ids(), (0..=600).filter(|id| id % 3 != 0 || *id == 0).collect::<Vec<_>>());
+    // Each failure costs one run more of those before it since the last one, not of all.
+    assert!(test.db.stats().reruns <= 2 * 600, "{:?}", test.db.stats());
+}

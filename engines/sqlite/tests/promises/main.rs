@@ -1,0 +1,15 @@
+//! The promises at the level of a database: one module a promise. Promise 4 has a test binary of
+//! its own (`one_by_one`), and so have the two that measure the whole process.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod admission;
+mod callbacks;
+mod cancellation;
+mod closing;
+mod dropped_futures;
+mod isolation;
+mod ordering;
+mod reading;
+mod reentrancy;
