@@ -120,6 +120,7 @@ impl<E: Engine> Group<E> {
     /// Members whose deadline has passed are skipped; one that was cancelled fails when it is run,
     /// without its closure being called. `None` when there are
     /// no more, or when the group has run long enough; the rest then goes into the next group.
+    #[expect(clippy::should_implement_trait, reason = "members are run through the group in turn")]
     pub fn next(&mut self) -> Option<usize> {
         while self.taken < self.entries.len() {
             let index = self.taken;

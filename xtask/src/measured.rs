@@ -168,7 +168,8 @@ pub(crate) struct Probes {
 pub(crate) struct Rejected {
     pub(crate) transactions: u64,
     pub(crate) committed: u64,
-    pub(crate) rejected: u64,
+    #[serde(rename = "rejected")]
+    pub(crate) failed: u64,
     pub(crate) flushes: u64,
     pub(crate) flushes_without: u64,
 }
@@ -268,7 +269,7 @@ impl Table {
 
     fn row(&mut self, what: &str, asked: &str, measured: &str, met: bool) {
         let met = if met { "yes" } else { "no" };
-        self.text.push_str(&format!("| {what} | {asked} | {measured} | {met} |\n"));
+        let _infallible = writeln!(self.text, "| {what} | {asked} | {measured} | {met} |");
     }
 
     fn ratio(&mut self, what: &str, bound: Bound, ratio: f64, detail: &str) {
@@ -364,7 +365,7 @@ fn probes(table: &mut Table) -> Result<()> {
         &format!("one rejected among {} at once", grouped(rejected.transactions)),
         "all others committed, at most 12 flushes more",
         &format!("{} committed, {extra} flushes more", grouped(rejected.committed)),
-        rejected.committed == rejected.transactions - 1 && rejected.rejected == 1 && extra <= 12,
+        rejected.committed == rejected.transactions - 1 && rejected.failed == 1 && extra <= 12,
     );
     let beyond = memory.bytes_resident_each - memory.bytes_of_data_each;
     table.row(

@@ -15,8 +15,8 @@ pub(crate) fn measure(folder: &Path) -> Result<Rejected> {
     anyhow::ensure!(without == [TRANSACTIONS, 0], "without a failure, all are committed");
     // In the middle, after a row of its own: the group has to be undone and run again.
     let (with, flushes) = outcomes(&folder.join("with.db"), Some(TRANSACTIONS / 2))?;
-    let [committed, rejected] = with;
-    Ok(Rejected { transactions: TRANSACTIONS, committed, rejected, flushes, flushes_without })
+    let [committed, failed] = with;
+    Ok(Rejected { transactions: TRANSACTIONS, committed, failed, flushes, flushes_without })
 }
 
 /// Transactions committed and rejected, and flushes.
