@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn everything_that_waits_goes_up_to_the_caps() {
         assert_eq!(form_group([Transaction { bytes: 8 }; 7]), 7);
-        assert_eq!(form_group([Transaction { bytes: 8 }; 5_000]), GROUP_TRANSACTIONS_MAX);
+        assert_eq!(form_group(vec![Transaction { bytes: 8 }; 5_000]), GROUP_TRANSACTIONS_MAX);
         let half = Transaction { bytes: GROUP_BYTES_MAX / 2 };
         assert_eq!(form_group([half; 3]), 2);
     }

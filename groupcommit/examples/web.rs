@@ -148,15 +148,17 @@ impl IntoResponse for Refusal {
             {
                 (StatusCode::UNPROCESSABLE_ENTITY, said).into_response()
             }
-            Failure::Rejected(_) => (StatusCode::INTERNAL_SERVER_ERROR, said).into_response(),
             // Nothing of it is in the database: the client may send it again.
             Failure::NotRun(
                 NotRun::Overloaded | NotRun::DeadlinePassed | NotRun::Busy(_) | NotRun::Closed,
             ) => (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], said)
                 .into_response(),
             Failure::NotRun(_) => (StatusCode::SERVICE_UNAVAILABLE, said).into_response(),
-            // It may or may not be there: the client has to look before it sends it again.
-            Failure::Unknown(_) => (StatusCode::INTERNAL_SERVER_ERROR, said).into_response(),
+            // Rejected for another reason; or unknown: it may or may not be there, and the client has
+            // to look before it sends it again.
+            Failure::Rejected(_) | Failure::Unknown(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, said).into_response()
+            }
         }
     }
 }
