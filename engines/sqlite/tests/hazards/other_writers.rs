@@ -49,7 +49,7 @@ fn one_that_keeps_the_lock_for_a_while_is_waited_for() {
 #[test]
 fn a_transaction_waits_for_one_no_longer_than_its_deadline() {
     let test = Scratch::with_table();
-    let patient = Database::options().busy_timeout(Duration::from_secs(3_600)).open(&test.path);
+    let patient = Database::options().busy_timeout(Duration::from_hours(1)).open(&test.path);
     let patient = patient.unwrap();
     let other = test.plain();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -70,13 +70,14 @@ fn one_that_writes_and_checkpoints_at_once_loses_nothing_and_costs_nothing() {
     let (ready, is_ready) = mpsc::channel();
     let other = thread::spawn(move || {
         let connection = Connection::open(path).unwrap();
-        connection.busy_timeout(Duration::from_secs(60)).unwrap();
+        connection.busy_timeout(Duration::from_mins(1)).unwrap();
         connection.pragma_update(None, "synchronous", "OFF").unwrap();
-        let mut count = 0;
+        let mut count = 0_i64;
         while !stopped.load(Ordering::Relaxed) || count < 50 {
             count += 1;
             connection.execute("INSERT INTO t VALUES (-?1, 'theirs')", [count]).unwrap();
-            let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][count as usize % 4];
+            let modes = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"];
+            let mode = modes[usize::try_from(count).unwrap() % modes.len()];
             connection
                 .query_row(&format!("PRAGMA wal_checkpoint({mode})"), (), |_| Ok(()))
                 .unwrap();

@@ -2,6 +2,7 @@
 //! database, as the same transactions run one at a time by SQLite itself.
 //!
 //! `PROPTEST_CASES` sets the number of cases.
+#![expect(clippy::unwrap_used, reason = "a test ends where anything fails")]
 
 #[path = "../common/mod.rs"]
 mod common;

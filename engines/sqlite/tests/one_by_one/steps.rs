@@ -55,6 +55,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    #[expect(clippy::unnecessary_wraps, reason = "compared with what may fail")]
     pub(crate) fn of(result: StatementResult) -> Record {
         Ok(Self {
             rows_changed: result.rows_changed,
@@ -123,7 +124,7 @@ pub(crate) fn run_sql(connection: &Connection, sql: &Sql) -> rusqlite::Result<Do
             rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
         }
         drop(cursor);
-        columns = statement.column_names().into_iter().map(str::to_owned).collect();
+        columns = statement.column_names().map(str::to_owned).collect();
     }
     let changed = connection.total_changes() != changes_before;
     Ok(Done {
