@@ -62,6 +62,7 @@ pub(crate) fn check() -> Result<()> {
         sources::check_paths(&path, &document, &mut problems);
         sources::check_versions(&path, &text, &mut problems)?;
     }
+    sources::check_map(&mut problems)?;
     sources::check_promises(&mut problems)?;
     transcript::check(&program, &mut problems)?;
     if problems.is_empty() {

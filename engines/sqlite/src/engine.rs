@@ -18,7 +18,7 @@
 //! 1. Between groups the connection is in autocommit: no lock is held while idle.
 //! 2. A member's effects are kept only if its closure completed, the transaction is still the one
 //!    that the engine began, and no foreign key is left unsatisfied.
-//! 3. Only the engine commits (see [`Guard`](crate::guard::Guard)).
+//! 3. Only the engine commits (see [`Guard`]).
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
