@@ -43,6 +43,8 @@ pub(crate) struct Writer {
     pub(crate) log: Arc<Log>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ground: Ground,
+    /// Frames in the log, for the `metrics` facade.
+    pub(crate) exported_wal_frames: metrics::Gauge,
     /// Kept for its memory.
     pub(crate) open: Vec<usize>,
 }
@@ -144,6 +146,7 @@ impl Engine for Writer {
             // A cached statement that changes the schema would not be noticed a second time.
             self.connection.flush_prepared_statement_cache();
         }
+        self.exported_wal_frames.set(self.guard.wal_frames() as f64);
         Ok(Executed { commits: self.guard.commits() - commits_before })
     }
 

@@ -120,6 +120,10 @@ impl Options {
                 busy_timeout: self.busy_timeout,
                 configuration,
             },
+            exported_wal_frames: metrics::gauge!(
+                "groupcommit_wal_frames",
+                "database" => path.display().to_string(),
+            ),
             open: Vec::new(),
         };
         let settings = Settings {

@@ -11,6 +11,8 @@ mod cancellation;
 mod closing;
 mod dropped_futures;
 mod isolation;
+mod load;
+mod neighbours;
 mod ordering;
 mod reading;
 mod reentrancy;
