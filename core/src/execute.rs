@@ -11,7 +11,7 @@ use std::{
 use crate::{
     Engine,
     cell::{Body, Decision, Entry, Waits},
-    engine::{Executed, ExclusiveEnd},
+    engine::{ExclusiveEnd, Executed},
     fate::Fate,
     group::Group,
     outcome::{Cause, NotRun},
@@ -113,8 +113,7 @@ impl<E: Engine> Shared<E> {
             }
         };
         let (committed, emptied) = seal(group.entries, commits, failed);
-        let waits_ns =
-            committed.submitted_ns.iter().map(|&ns| group.started_ns.saturating_sub(ns));
+        let waits_ns = committed.submitted_ns.iter().map(|&ns| group.started_ns.saturating_sub(ns));
         self.recorder.executed(commits, group.reruns, execute_ns, leftover.len(), waits_ns);
         Done { committed, leftover, emptied }
     }

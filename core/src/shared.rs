@@ -59,7 +59,10 @@ impl<E: Engine> Shared<E> {
     }
 
     /// As [`Self::offer`], but on an idle pipeline the caller executes and flushes at once.
-    pub(crate) fn lead_or_offer(self: &Arc<Self>, entry: Entry<E>) -> Result<(), (Entry<E>, NotRun)> {
+    pub(crate) fn lead_or_offer(
+        self: &Arc<Self>,
+        entry: Entry<E>,
+    ) -> Result<(), (Entry<E>, NotRun)> {
         let mut state = lock(&self.state);
         if let Err(reason) = state.admit(entry.bytes) {
             return Err((entry, reason));
