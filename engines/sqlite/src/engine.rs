@@ -407,9 +407,6 @@ impl Execution<'_> {
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
         let connection = &*self.tx;
-        if connection.is_busy() {
-            ffi::reset_statements(connection);
-        }
         if Configuration::of(connection).ok() != Some(self.ground.configuration) {
             self.ground
                 .configuration
@@ -435,9 +432,6 @@ impl Execution<'_> {
     }
 
     fn roll_back(&self) -> Result<(), Cause> {
-        if self.tx.is_busy() {
-            ffi::reset_statements(&*self.tx);
-        }
         self.tx.roll_back().map_err(|error| self.ground.fatal("roll back on", error))
     }
 }
