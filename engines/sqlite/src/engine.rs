@@ -300,7 +300,9 @@ impl Execution<'_> {
             return Ok(());
         }
         if let Err(reason) = self.begin(group, members[0]) {
-            members.iter().for_each(|&member| group.refuse(member, reason.clone()));
+            for &member in members {
+                group.refuse(member, reason.clone());
+            }
             return Ok(());
         }
         for &member in members {
@@ -339,7 +341,7 @@ impl Execution<'_> {
 
     fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
         let changes_before = self.tx.connection().total_changes();
-        ffi::set_last_insert_rowid(&*self.tx, 0);
+        ffi::set_last_insert_rowid(&self.tx, 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };

@@ -60,7 +60,7 @@ fn does_not_keep_a_failing_member_from_being_rolled_back() {
 fn in_an_exclusive_does_not_hold_a_snapshot() {
     let test = Scratch::with_table();
     test.db.transact(|tx| tx.execute("INSERT INTO t VALUES (1, 1), (2, 2)", ())).unwrap();
-    test.db.exclusive(|conn| leak_rows(conn)).unwrap();
+    test.db.exclusive(leak_rows).unwrap();
     let busy: i64 =
         test.plain().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0)).unwrap();
     assert_eq!(busy, 0, "a snapshot is still held");

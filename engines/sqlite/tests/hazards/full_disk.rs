@@ -77,7 +77,10 @@ fn rejects_the_transaction_that_does_not_fit_and_no_other(megabytes: i64) {
     assert_eq!(count, 3);
 
     disk.enlarge();
-    assert_eq!(db.transact(move |tx| tx.execute(FILL, [megabytes])).unwrap() as i64, megabytes);
+    assert_eq!(
+        db.transact(move |tx| tx.execute(FILL, [megabytes])).unwrap(),
+        usize::try_from(megabytes).unwrap()
+    );
     db.close().unwrap();
     drop(db);
     let reopened = Database::open(&path).unwrap();
