@@ -1,6 +1,7 @@
 //! Opening a database: everything that has to be true before the first promise is made.
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -119,6 +120,7 @@ impl Options {
                 path: path.to_owned(),
                 busy_timeout: self.busy_timeout,
                 configuration,
+                in_vain_ns: Cell::new(None),
             },
             exported_wal_frames: metrics::gauge!(
                 "groupcommit_wal_frames",
