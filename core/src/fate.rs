@@ -28,7 +28,7 @@ pub(crate) enum Decided {
 
 #[derive(Debug)]
 pub(crate) struct Fate {
-    /// Set after `state` says so: a hint that saves the lock while nothing is decided.
+    /// What `state` says, for those who only ask.
     is_decided: AtomicBool,
     state: Mutex<State>,
 }
@@ -73,15 +73,13 @@ impl Fate {
     /// Decides, and returns whom to wake, once no lock is held.
     #[must_use]
     pub(crate) fn decide(&self, decided: Decided) -> Vec<Waker> {
-        let before = {
-            let mut state = lock(&self.state);
-            if matches!(*state, State::Decided(_)) {
-                return Vec::new();
-            }
-            std::mem::replace(&mut *state, State::Decided(decided))
-        };
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Decided(_)) {
+            return Vec::new();
+        }
+        // Under the lock, so that nobody who has learnt of the decision finds the hint behind it.
         self.is_decided.store(true, Ordering::Release);
-        match before {
+        match std::mem::replace(&mut *state, State::Decided(decided)) {
             State::Pending(wakers) => wakers,
             State::Decided(_) => Vec::new(),
         }

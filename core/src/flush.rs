@@ -11,6 +11,7 @@ use crate::{
     Engine, Flush,
     execute::EnginePanicked,
     fate::Decided,
+    pool::Task,
     shared::Shared,
     state::{Committed, Role},
     sync::lock,
@@ -75,31 +76,41 @@ impl<E: Engine> Shared<E> {
     /// Resolves the tickets of `groups` in order, then wakes whoever waits.
     fn resolve(self: &Arc<Self>, groups: VecDeque<Committed>, decided: &Decided) {
         let now_ns = self.clock.now_ns();
-        let mut wakers = Vec::new();
+        // Places first: whoever learns that a ticket is resolved finds room for the next.
+        let mut wakers = {
+            let mut state = lock(&self.state);
+            let transactions = groups.iter().map(|group| group.transactions).sum();
+            let bytes = groups.iter().map(|group| group.bytes).sum();
+            let wakers = state.release(transactions, bytes);
+            self.recorder.in_flight(state.admission.transactions());
+            wakers
+        };
         let mut callbacks = Vec::new();
-        let (mut transactions, mut bytes) = (0, 0);
         for group in groups {
             let decided = group.failed.clone().map_or_else(|| decided.clone(), Decided::Unknown);
             self.recorder.resolved(&group, &decided, now_ns);
             wakers.extend(group.fate.decide(decided));
-            transactions += group.transactions;
-            bytes += group.bytes;
             let calls = group.callbacks.iter();
             callbacks.extend(calls.filter_map(|(cell, bytes)| Some((cell.callback()?, *bytes))));
         }
-        let run_callbacks = {
+        wakers.into_iter().for_each(Waker::wake);
+        self.schedule_callbacks(callbacks);
+    }
+
+    fn schedule_callbacks(self: &Arc<Self>, callbacks: Vec<(Task, usize)>) {
+        if callbacks.is_empty() {
+            return;
+        }
+        let idle = {
             let mut state = lock(&self.state);
-            wakers.extend(state.release(transactions, bytes));
-            self.recorder.in_flight(state.admission.transactions());
-            let run = !callbacks.is_empty() && state.callback_role == Role::Idle;
-            if run {
+            state.callbacks.extend(callbacks);
+            let idle = state.callback_role == Role::Idle;
+            if idle {
                 state.callback_role = Role::Scheduled;
             }
-            state.callbacks.extend(callbacks);
-            run
+            idle
         };
-        wakers.into_iter().for_each(Waker::wake);
-        if run_callbacks {
+        if idle {
             let shared = self.clone();
             self.spawn.spawn_callback(Box::new(move || shared.run_callback_role()));
         }

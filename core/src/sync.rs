@@ -9,7 +9,7 @@ pub(crate) use std::{
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, atomic},
     thread, thread_local,
 };
 

@@ -175,7 +175,6 @@ impl Database {
     }
 
     /// A transaction that is submitted with a deadline or with its memory accounted for.
-    #[must_use]
     pub fn submission(&self) -> Submission<'_> {
         Submission { database: self, terms: Terms::default() }
     }

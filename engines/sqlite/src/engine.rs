@@ -224,16 +224,20 @@ struct Execution<'g> {
     ground: &'g Ground,
 }
 
-impl Execution<'_> {
+impl<'g> Execution<'g> {
+    fn connection(&self) -> &'g Connection {
+        self.tx.connection()
+    }
+
     fn execute_all(
         &mut self,
         group: &mut Group<Writer>,
         open: &mut Vec<usize>,
     ) -> Result<(), Cause> {
-        let spills_before = ffi::cache_spills(&self.tx);
-        while let Some(member) = group.next() {
+        let spills_before = ffi::cache_spills(self.connection());
+        while let Some(member) = group.next_member() {
             if open.is_empty()
-                && self.tx.is_autocommit()
+                && self.connection().is_autocommit()
                 && let Err(reason) = self.begin(group, member)
             {
                 let late = group.passed_deadline(member);
@@ -244,7 +248,7 @@ impl Execution<'_> {
                 Verdict::Clean => {
                     open.push(member);
                     if open.len().is_multiple_of(SPILL_LOOKS)
-                        && ffi::cache_spills(&self.tx) != spills_before
+                        && ffi::cache_spills(self.connection()) != spills_before
                     {
                         break; // the rest goes into the next group
                     }
@@ -260,7 +264,7 @@ impl Execution<'_> {
 
     /// Commits what is open; if that fails, every member gets a transaction of its own.
     fn finish(&mut self, group: &mut Group<Writer>, open: &[usize]) -> Result<(), Cause> {
-        if self.tx.is_autocommit() {
+        if self.connection().is_autocommit() {
             return Ok(());
         }
         match self.commit()? {
@@ -340,21 +344,20 @@ impl Execution<'_> {
     }
 
     fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
-        let changes_before = self.tx.connection().total_changes();
-        ffi::set_last_insert_rowid(&self.tx, 0);
+        let changes_before = self.connection().total_changes();
+        ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
-        self.tx.end_member();
-        if self.tx.is_busy() {
+        if self.tx.end_member() && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
-            ffi::reset_statements(&self.tx);
+            ffi::reset_statements(self.connection());
         }
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
-        let connection = self.tx.connection();
+        let connection = self.connection();
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }
@@ -388,7 +391,7 @@ impl Execution<'_> {
         let patience = self.patience(group, member);
         let since =
             self.ground.in_vain_ns.get().map_or_else(|| self.guard.now_ns(), |(since, _)| since);
-        let began = self.tx.busy_timeout(patience).and_then(|()| self.tx.begin());
+        let began = self.connection().busy_timeout(patience).and_then(|()| self.tx.begin());
         self.ground.in_vain_ns.set(began.is_err().then(|| (since, self.guard.now_ns())));
         began.map_err(|source| {
             let busy =
@@ -408,7 +411,7 @@ impl Execution<'_> {
 
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
-        let connection = &*self.tx;
+        let connection = self.connection();
         if Configuration::of(connection).ok() != Some(self.ground.configuration) {
             self.ground
                 .configuration

@@ -1,6 +1,6 @@
 //! The promises at the level of a database: one module a promise. Promise 4 has a test binary of
 //! its own (`one_by_one`), and so have the two that measure the whole process.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test ends where anything fails")]
 
 #[path = "../common/mod.rs"]
 mod common;
