@@ -281,6 +281,7 @@ fn explain(path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::Held { path: path.to_owned(), source: error }
         }
+        Some(ErrorCode::DiskFull) => Error::DiskFull { path: path.to_owned(), source: error },
         Some(ErrorCode::ReadOnly) => Error::ReadOnly(path.to_owned()),
         _ => Error::Sqlite { doing: "open", path: path.to_owned(), source: error },
     }
