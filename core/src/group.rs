@@ -147,6 +147,12 @@ impl<E: Engine> Group<E> {
         self.run(member, tx)
     }
 
+    /// When the member was submitted, in nanoseconds of the pipeline's clock.
+    #[must_use]
+    pub fn submitted_ns(&self, member: usize) -> u64 {
+        self.entries[member].submitted_ns
+    }
+
     /// When the member must be stopped, in nanoseconds of the pipeline's clock.
     #[must_use]
     pub fn deadline_ns(&self, member: usize) -> Option<u64> {

@@ -20,7 +20,7 @@
 //!    that the engine began, and no foreign key is left unsatisfied.
 //! 3. Only the engine commits (see [`Guard`]).
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
 use rusqlite::{Connection, ErrorCode, config::DbConfig};
@@ -43,6 +43,8 @@ pub(crate) struct Writer {
     pub(crate) log: Arc<Log>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ground: Ground,
+    /// Frames in the log, for the `metrics` facade.
+    pub(crate) exported_wal_frames: metrics::Gauge,
     /// Kept for its memory.
     pub(crate) open: Vec<usize>,
 }
@@ -57,6 +59,9 @@ pub(crate) struct Ground {
     pub(crate) path: PathBuf,
     pub(crate) busy_timeout: Duration,
     pub(crate) configuration: Configuration,
+    /// The time, in nanoseconds of the pipeline's clock, for which another process has been waited
+    /// for in vain, up to the latest attempt to begin.
+    pub(crate) in_vain_ns: Cell<Option<(u64, u64)>>,
 }
 
 /// The switches of a connection that a closure could turn for everybody.
@@ -144,6 +149,7 @@ impl Engine for Writer {
             // A cached statement that changes the schema would not be noticed a second time.
             self.connection.flush_prepared_statement_cache();
         }
+        self.exported_wal_frames.set(self.guard.wal_frames() as f64);
         Ok(Executed { commits: self.guard.commits() - commits_before })
     }
 
@@ -235,7 +241,7 @@ impl<'g> Execution<'g> {
         while let Some(member) = group.next_member() {
             if open.is_empty()
                 && self.connection().is_autocommit()
-                && let Err(reason) = self.begin(group.deadline_ns(member))
+                && let Err(reason) = self.begin(group, member)
             {
                 let late = group.passed_deadline(member);
                 group.refuse(member, if late { NotRun::DeadlinePassed } else { reason });
@@ -300,7 +306,7 @@ impl<'g> Execution<'g> {
         if members.is_empty() {
             return Ok(());
         }
-        if let Err(reason) = self.begin(None) {
+        if let Err(reason) = self.begin(group, members[0]) {
             for &member in members {
                 group.refuse(member, reason.clone());
             }
@@ -322,7 +328,7 @@ impl<'g> Execution<'g> {
             group.refuse(member, NotRun::DeadlinePassed);
             return Ok(());
         }
-        if let Err(reason) = self.begin(group.deadline_ns(member)) {
+        if let Err(reason) = self.begin(group, member) {
             group.refuse(member, reason);
             return Ok(());
         }
@@ -369,15 +375,27 @@ impl<'g> Execution<'g> {
         if traceless { Verdict::Clean } else { Verdict::Dirty }
     }
 
-    /// Begins a transaction; waits for another process no longer than the member that comes first
-    /// may take.
-    fn begin(&mut self, deadline_ns: Option<u64>) -> Result<(), NotRun> {
-        let patience = self.ground.busy_timeout;
-        let patience = self.guard.time_left(deadline_ns).map_or(patience, |left| {
-            // SQLite counts whole milliseconds, and must not give up before the deadline.
-            (left + Duration::from_millis(1)).min(patience)
+    /// How long `member` may wait for another process: the busy timeout, less what was waited
+    /// while it was queued, and not beyond its deadline. So a thousand that are queued while
+    /// another process holds the lock wait together, not one after the other.
+    fn patience(&self, group: &Group<Writer>, member: usize) -> Duration {
+        let waited_ns = self.ground.in_vain_ns.get().map_or(0, |(since, until)| {
+            until.saturating_sub(since.max(group.submitted_ns(member)))
         });
+        let left = self.ground.busy_timeout.saturating_sub(Duration::from_nanos(waited_ns));
+        self.guard.time_left(group.deadline_ns(member)).map_or(left, |until_deadline| {
+            // SQLite counts whole milliseconds, and must not give up before the deadline.
+            (until_deadline + Duration::from_millis(1)).min(left)
+        })
+    }
+
+    /// Begins a transaction, of which `member` is the first.
+    fn begin(&mut self, group: &Group<Writer>, member: usize) -> Result<(), NotRun> {
+        let patience = self.patience(group, member);
+        let since =
+            self.ground.in_vain_ns.get().map_or_else(|| self.guard.now_ns(), |(since, _)| since);
         let began = self.connection().busy_timeout(patience).and_then(|()| self.tx.begin());
+        self.ground.in_vain_ns.set(began.is_err().then(|| (since, self.guard.now_ns())));
         began.map_err(|source| {
             let busy =
                 matches!(code(&source), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
@@ -397,9 +415,6 @@ impl<'g> Execution<'g> {
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
         let connection = self.connection();
-        if connection.is_busy() {
-            ffi::reset_statements(connection);
-        }
         if Configuration::of(connection).ok() != Some(self.ground.configuration) {
             self.ground
                 .configuration
@@ -425,9 +440,6 @@ impl<'g> Execution<'g> {
     }
 
     fn roll_back(&self) -> Result<(), Cause> {
-        if self.connection().is_busy() {
-            ffi::reset_statements(self.connection());
-        }
         self.tx.roll_back().map_err(|error| self.ground.fatal("roll back on", error))
     }
 }

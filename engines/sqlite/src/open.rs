@@ -1,6 +1,7 @@
 //! Opening a database: everything that has to be true before the first promise is made.
 
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -119,7 +120,12 @@ impl Options {
                 path: path.to_owned(),
                 busy_timeout: self.busy_timeout,
                 configuration,
+                in_vain_ns: Cell::new(None),
             },
+            exported_wal_frames: metrics::gauge!(
+                "groupcommit_wal_frames",
+                "database" => path.display().to_string(),
+            ),
             open: Vec::new(),
         };
         let settings = Settings {
@@ -275,6 +281,7 @@ fn explain(path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::Held { path: path.to_owned(), source: error }
         }
+        Some(ErrorCode::DiskFull) => Error::DiskFull { path: path.to_owned(), source: error },
         Some(ErrorCode::ReadOnly) => Error::ReadOnly(path.to_owned()),
         _ => Error::Sqlite { doing: "open", path: path.to_owned(), source: error },
     }

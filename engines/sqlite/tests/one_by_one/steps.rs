@@ -55,14 +55,13 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    #[expect(clippy::unnecessary_wraps, reason = "compared with what may fail")]
-    pub(crate) fn of(result: StatementResult) -> Record {
-        Ok(Self {
+    pub(crate) fn of(result: StatementResult) -> Self {
+        Self {
             rows_changed: result.rows_changed,
             last_insert_rowid: result.last_insert_rowid,
             columns: result.columns,
             rows: result.rows,
-        })
+        }
     }
 }
 
