@@ -249,6 +249,28 @@ pub(crate) fn place() -> Result<String> {
     Ok(text)
 }
 
+/// What one transaction waits, by how many are in flight.
+pub(crate) fn waits() -> Result<String> {
+    let medians: Medians = load(WRITE)?;
+    let mut table = String::from(
+        "| 1 row a transaction | in flight | rows/s | wait p50, ms | wait p99, ms | transactions a group |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for setting in medians.settings.iter().filter(|setting| setting.batch == 1) {
+        writeln!(
+            table,
+            "| {} | {} | {} | {} | {} | {} |",
+            setting.condition,
+            grouped(setting.in_flight as u64),
+            grouped_f(setting.rows_per_second.median),
+            significant(setting.latency_ms_p50.median),
+            significant(setting.latency_ms_p99.median),
+            significant(setting.group_transactions_mean),
+        )?;
+    }
+    Ok(table)
+}
+
 /// How a figure is to be compared with its bound.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
@@ -264,7 +286,7 @@ struct Table {
 
 impl Table {
     fn new() -> Self {
-        Self { text: "| what | asked for | measured | met |\n|---|---|---|---|\n".to_owned() }
+        Self { text: "| what | aim | measured | met |\n|---|---|---|---|\n".to_owned() }
     }
 
     fn row(&mut self, what: &str, asked: &str, measured: &str, met: bool) {

@@ -64,6 +64,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["transcript"] => transcript::block(),
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
+        ["waits"] => measured::waits(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),
@@ -103,13 +104,16 @@ fn snippet(path: &str) -> Result<String> {
     ))
 }
 
-/// The metrics that the pipeline exports, from the source that declares them.
+/// The sources that declare metrics.
+const METRICS: [&str; 2] = ["core/src/stats.rs", "engines/sqlite/src/open.rs"];
+
+/// The metrics that are exported, from the source that declares them.
 fn metrics() -> Result<String> {
-    let source = read("core/src/stats.rs")?;
     let mut table = String::from("| metric | kind |\n|---|---|\n");
     let mut rows = 0;
     let mut pending = None;
-    for line in source.lines() {
+    let sources = METRICS.iter().map(read).collect::<Result<Vec<_>>>()?;
+    for line in sources.iter().flat_map(|source| source.lines()) {
         for kind in ["counter", "gauge", "histogram"] {
             if line.contains(&format!("{kind}(\"")) || line.contains(&format!("{kind}!(")) {
                 pending = Some(kind);
@@ -117,7 +121,7 @@ fn metrics() -> Result<String> {
         }
         let Some(start) = line.find("\"groupcommit_") else { continue };
         let name: String = line[start + 1..].chars().take_while(|c| *c != '"').collect();
-        let kind = pending.take().context("a metric of unknown kind in core/src/stats.rs")?;
+        let kind = pending.take().context("a metric of unknown kind")?;
         let row = format!("| `{name}` | {kind} |\n");
         if !table.contains(&row) {
             table.push_str(&row);
@@ -125,7 +129,7 @@ fn metrics() -> Result<String> {
         }
     }
     if rows == 0 {
-        bail!("core/src/stats.rs declares no metric");
+        bail!("no metric is declared");
     }
     Ok(table)
 }
