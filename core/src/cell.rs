@@ -31,6 +31,7 @@ use crate::{
     group::Waiting,
     outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown},
     pool::Task,
+    quiet::{drop_panic, drop_quietly},
     sync::{Mutex, lock},
 };
 
@@ -217,15 +218,18 @@ impl<X> Cell<(), (), X> {
 }
 
 impl<F, T, X> State<F, T, X> {
-    /// The result, as `decided` makes it.
-    fn take_result(&mut self, decided: Decided) -> Result<T, Failure<X>> {
+    /// The result, as `decided` makes it, and the value that may not be handed out because of
+    /// that: to be dropped once no lock is held.
+    fn take_result(&mut self, decided: Decided) -> (Result<T, Failure<X>>, Option<T>) {
         self.stage = Stage::Taken;
         match (self.result.take(), decided) {
-            (Some(Ok(_)), Decided::Unknown(cause)) => Err(Failure::Unknown(Unknown::new(cause))),
-            (Some(result), _) => result,
+            (Some(Ok(value)), Decided::Unknown(cause)) => {
+                (Err(Failure::Unknown(Unknown::new(cause))), Some(value))
+            }
+            (Some(result), _) => (result, None),
             // Never ran: nothing of it can be in the database.
-            (None, Decided::Unknown(cause)) => Err(NotRun::Failed(cause).into()),
-            (None, Decided::Durable) => Err(NotRun::Cancelled.into()),
+            (None, Decided::Unknown(cause)) => (Err(NotRun::Failed(cause).into()), None),
+            (None, Decided::Durable) => (Err(NotRun::Cancelled.into()), None),
         }
     }
 }
@@ -268,7 +272,9 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
         else {
             return None;
         };
-        let result = state.take_result(decided);
+        let (result, withheld) = state.take_result(decided);
+        drop(state);
+        drop_quietly(withheld);
         Some(Box::new(move || callback(result)))
     }
 
@@ -324,6 +330,7 @@ impl<F, T, X> Cell<F, T, X> {
             Ok(Err(error)) => (Ran::Failed, Err(Failure::Rejected(Rejected::Caller(error)))),
             Err(panic) => {
                 let message = panic_message(&*panic);
+                drop_panic(panic);
                 (Ran::Panicked, Err(Failure::Rejected(Rejected::Panicked(message))))
             }
         };
@@ -351,9 +358,9 @@ where
             Stage::Sealed(fate) => {
                 if let Some(decided) = fate.poll((!known).then_some(waker)) {
                     let closure = state.closure.take();
-                    let result = state.take_result(decided);
+                    let (result, withheld) = state.take_result(decided);
                     drop(state);
-                    drop_quietly(closure);
+                    drop_quietly((closure, withheld));
                     return Poll::Ready(result);
                 }
             }
@@ -384,16 +391,6 @@ where
             Stage::Taken => true,
             Stage::Queued | Stage::Running | Stage::Executed => false,
         }
-    }
-}
-
-/// Drops what a caller gave us; a panic in its destructor must not end the pipeline's thread.
-fn drop_quietly<V>(value: V) {
-    if !mem::needs_drop::<V>() {
-        return;
-    }
-    if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
-        tracing::error!("the destructor of a transaction's closure or result panicked");
     }
 }
 

@@ -5,7 +5,6 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::Waker,
 };
 
 use crate::{
@@ -15,6 +14,7 @@ use crate::{
     fate::Fate,
     group::Group,
     outcome::{Cause, NotRun},
+    quiet,
     shared::{EXECUTING, Shared},
     state::{Committed, Life, Next, Role},
     sync::lock,
@@ -108,7 +108,7 @@ impl<E: Engine> Shared<E> {
             Err(cause) => {
                 tracing::error!(%cause, "a commit could not be confirmed; nothing more is accepted");
                 let wakers = lock(&self.state).fail(&cause);
-                wakers.into_iter().for_each(Waker::wake);
+                quiet::wake(wakers);
                 (0, Some(cause))
             }
         };
@@ -176,6 +176,8 @@ fn seal<E: Engine>(
             committed.transactions += 1;
             committed.bytes += entry.bytes;
         }
+        // Where the ticket was dropped before, the closure and the result go here.
+        quiet::drop_quietly(entry.into_cell());
     }
     fate.wait_for(wakers);
     (committed, entries)

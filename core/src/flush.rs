@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::Waker,
 };
 
 use crate::{
@@ -12,6 +11,7 @@ use crate::{
     execute::EnginePanicked,
     fate::Decided,
     pool::Task,
+    quiet,
     shared::Shared,
     state::{Committed, Role},
     sync::lock,
@@ -67,7 +67,7 @@ impl<E: Engine> Shared<E> {
                     state.flush_failed = Some(cause.clone());
                     state.fail(&cause)
                 };
-                wakers.into_iter().for_each(Waker::wake);
+                quiet::wake(wakers);
                 Decided::Unknown(cause)
             }
         }
@@ -90,10 +90,12 @@ impl<E: Engine> Shared<E> {
             let decided = group.failed.clone().map_or_else(|| decided.clone(), Decided::Unknown);
             self.recorder.resolved(&group, &decided, now_ns);
             wakers.extend(group.fate.decide(decided));
-            let calls = group.callbacks.iter();
-            callbacks.extend(calls.filter_map(|(cell, bytes)| Some((cell.callback()?, *bytes))));
+            for (cell, bytes) in group.callbacks {
+                callbacks.extend(cell.callback().map(|callback| (callback, bytes)));
+                quiet::drop_quietly(cell);
+            }
         }
-        wakers.into_iter().for_each(Waker::wake);
+        quiet::wake(wakers);
         self.schedule_callbacks(callbacks);
     }
 
@@ -127,11 +129,11 @@ impl<E: Engine> Shared<E> {
                 };
                 next
             };
-            if catch_unwind(AssertUnwindSafe(callback)).is_err() {
+            if !quiet::quietly(callback) {
                 tracing::error!("a callback panicked");
             }
             let wakers = lock(&self.state).release(1, bytes);
-            wakers.into_iter().for_each(Waker::wake);
+            quiet::wake(wakers);
         }
     }
 }

@@ -14,7 +14,6 @@ use std::{fmt, time::Duration};
 #[cfg(not(shuttle))]
 use std::{
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         LazyLock,
         atomic::{AtomicUsize, Ordering},
@@ -24,7 +23,10 @@ use std::{
 };
 
 #[cfg(not(shuttle))]
-use crate::sync::{Mutex, lock, thread};
+use crate::{
+    quiet,
+    sync::{Mutex, lock, thread},
+};
 
 /// The most threads that the pool ever has.
 pub const THREADS_MAX: usize = 12;
@@ -226,7 +228,7 @@ impl Pool {
 /// A panic ends its task, not the thread: callbacks are callers' code.
 #[cfg(not(shuttle))]
 fn run(task: Task) {
-    if catch_unwind(AssertUnwindSafe(task)).is_err() {
+    if !quiet::quietly(task) {
         tracing::error!("a callback or a task panicked");
     }
 }

@@ -1,6 +1,6 @@
 //! What all threads of a pipeline hold, and how transactions come in.
 
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     Engine,
@@ -13,6 +13,7 @@ use crate::{
     park,
     pipeline::Terms,
     pool::Spawn,
+    quiet,
     state::{Committed, Role, State},
     stats::Recorder,
     sync::{Mutex, lock, thread_local},
@@ -138,7 +139,7 @@ impl<E: Engine> Shared<E> {
 
     pub(crate) fn stop_admission(&self) {
         let wakers = lock(&self.state).close();
-        wakers.into_iter().for_each(Waker::wake);
+        quiet::wake(wakers);
     }
 
     pub(crate) fn is_executing_here(&self) -> bool {
@@ -167,6 +168,6 @@ impl<E: Engine> Door for Shared<E> {
             let (transactions, bytes) = if line.is_admitted() { (1, bytes) } else { (0, 0) };
             state.release(transactions, bytes)
         };
-        wakers.into_iter().for_each(Waker::wake);
+        quiet::wake(wakers);
     }
 }
