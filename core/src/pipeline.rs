@@ -281,7 +281,11 @@ impl<E: Engine> Pipeline<E> {
         }
         shared.stop_admission();
         let drained = shared.barrier(false).wait();
-        let closed = lock(&shared.engine).close();
+        let closed = {
+            let mut engine = lock(&shared.engine);
+            let closed_before = std::mem::replace(&mut lock(&shared.state).engine_closed, true);
+            if closed_before { Ok(()) } else { engine.close() }
+        };
         drained?;
         closed.map_err(|cause| Failure::NotRun(NotRun::Failed(cause)))
     }

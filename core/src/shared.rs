@@ -123,9 +123,19 @@ impl<E: Engine> Shared<E> {
         }
     }
 
+    /// Queues an entry whose place was granted while it stood in the line. Admission may have ended
+    /// since, and then nothing may enter any more: the engine may be closed already.
     pub(crate) fn enqueue_admitted(self: &Arc<Self>, entry: Entry<E>) {
-        let schedule = lock(&self.state).push(entry);
-        self.schedule_execute(schedule);
+        let mut state = lock(&self.state);
+        let Some(reason) = state.refusal() else {
+            let schedule = state.push(entry);
+            drop(state);
+            return self.schedule_execute(schedule);
+        };
+        let wakers = state.release(1, entry.bytes);
+        drop(state);
+        quiet::wake(wakers);
+        self.refuse(&entry, reason);
     }
 
     pub(crate) fn barrier<X: Send + 'static>(self: &Arc<Self>, force_flush: bool) -> Ticket<(), X> {
@@ -133,7 +143,8 @@ impl<E: Engine> Shared<E> {
         let body = Body::Barrier { cell: cell.clone(), force_flush };
         let mut entry = self.entry::<()>(body, Terms::default());
         entry.bytes = 0;
-        self.enqueue_admitted(entry);
+        let schedule = lock(&self.state).push(entry);
+        self.schedule_execute(schedule);
         Ticket::of(cell)
     }
 

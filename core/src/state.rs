@@ -101,6 +101,7 @@ pub(crate) struct State<E: Engine> {
     pub(crate) life: Life,
     /// Why the last flush failed, after which no other is tried.
     pub(crate) flush_failed: Option<Cause>,
+    pub(crate) engine_closed: bool,
     /// An empty queue, kept for its memory.
     spare: VecDeque<Entry<E>>,
 }
@@ -119,6 +120,7 @@ impl<E: Engine> State<E> {
             callback_role: Role::Idle,
             life: Life::Open,
             flush_failed: None,
+            engine_closed: false,
             spare: VecDeque::new(),
         }
     }
@@ -130,8 +132,13 @@ impl<E: Engine> State<E> {
             && self.committed.is_empty()
     }
 
+    /// Why nothing is admitted any more, if that is so.
+    pub(crate) fn refusal(&self) -> Option<NotRun> {
+        self.life.refusal()
+    }
+
     pub(crate) fn admit(&mut self, bytes: usize) -> Result<(), NotRun> {
-        match self.life.refusal() {
+        match self.refusal() {
             Some(reason) => Err(reason),
             None if self.admission.try_admit(bytes) => Ok(()),
             None => Err(NotRun::Overloaded),
