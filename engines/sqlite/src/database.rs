@@ -33,8 +33,10 @@ pub struct Database {
 }
 
 pub(crate) struct Inner {
-    pub(crate) pipeline: Pipeline<Writer>,
+    /// Before the pipeline, so that the writing connection is the last to be closed: only it can
+    /// empty the log.
     pub(crate) readers: Readers,
+    pub(crate) pipeline: Pipeline<Writer>,
     pub(crate) log: Arc<Log>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) warnings: Vec<Warning>,
