@@ -90,6 +90,9 @@ pub(crate) trait Seat<T, X>: Send + Sync {
     fn poll(&self, waker: &Waker) -> Poll<Result<T, Failure<X>>>;
     fn cancel(&self) -> bool;
     fn is_resolved(&self) -> bool;
+
+    /// Whether its group has been executed, so that only a flush is left to wait for.
+    fn is_sealed(&self) -> bool;
 }
 
 /// What the queue holds for one transaction, besides its cell.
@@ -391,6 +394,10 @@ where
             Stage::Taken => true,
             Stage::Queued | Stage::Running | Stage::Executed => false,
         }
+    }
+
+    fn is_sealed(&self) -> bool {
+        matches!(lock(&self.state).stage, Stage::Sealed(_) | Stage::Taken)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     group::Group,
     outcome::{Cause, NotRun},
     quiet,
-    shared::{EXECUTING, Shared},
+    shared::{Shared, executing},
     state::{Committed, Life, Next, Role},
     sync::lock,
 };
@@ -125,9 +125,7 @@ impl<E: Engine> Shared<E> {
             return Ok(Executed::default());
         }
         let mut engine = lock(&self.engine);
-        let here = std::ptr::from_ref(self).addr();
-        let outer = EXECUTING.with(|executing| executing.replace(here));
-        let caught = catch_unwind(AssertUnwindSafe(|| match &group.entries[0].body {
+        let execute = || match &group.entries[0].body {
             Body::Exclusive(job) => {
                 let job = job.clone();
                 group.taken = 1;
@@ -142,9 +140,9 @@ impl<E: Engine> Shared<E> {
                 Ok(Executed { commits: 1 })
             }
             Body::Member(_) | Body::Barrier { .. } => engine.execute(group),
-        }));
-        EXECUTING.with(|executing| executing.set(outer));
-        caught.unwrap_or_else(|_| Err(Arc::new(EnginePanicked)))
+        };
+        executing(self.address(), || catch_unwind(AssertUnwindSafe(execute)))
+            .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)))
     }
 }
 

@@ -114,10 +114,12 @@ impl<E: Engine> Pipeline<E> {
     /// A pipeline that drives `engine`.
     pub fn new(engine: E, settings: Settings) -> Self {
         let flusher = engine.flusher();
+        // The fields can be set to nothing, and then nobody would ever be let in.
+        let limits = Limits::new(settings.limits.transactions, settings.limits.bytes);
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(settings.limits)),
-                limits: settings.limits,
+                state: Mutex::new(State::new(limits)),
+                limits,
                 engine: Mutex::new(engine),
                 flusher,
                 recorder: Recorder::new(&settings.label),
@@ -141,7 +143,7 @@ impl<E: Engine> Pipeline<E> {
         if let Err((entry, reason)) = shared.offer(entry) {
             shared.insist(entry, reason);
         }
-        Ticket::of(cell)
+        shared.ticket(cell)
     }
 
     /// As [`Pipeline::submit`], waiting for admission without blocking.
@@ -166,7 +168,7 @@ impl<E: Engine> Pipeline<E> {
             },
             Err((entry, reason)) => shared.refuse(&entry, reason),
         }
-        Ticket::of(cell)
+        shared.ticket(cell)
     }
 
     /// As [`Pipeline::submit`], but refuses instead of waiting.
@@ -184,7 +186,7 @@ impl<E: Engine> Pipeline<E> {
         let cell = Cell::new(closure);
         let entry = self.shared.entry::<F>(Body::Member(cell.clone()), terms);
         match self.shared.offer(entry) {
-            Ok(()) => Ok(Ticket::of(cell)),
+            Ok(()) => Ok(self.shared.ticket(cell)),
             Err((_, reason)) => Err(Refused { reason, closure: cell.take_closure() }),
         }
     }
@@ -230,7 +232,7 @@ impl<E: Engine> Pipeline<E> {
             Ok(()) => {}
             Err((entry, reason)) => shared.insist(entry, reason),
         }
-        Ticket::of(cell).wait()
+        shared.ticket(cell).wait()
     }
 
     /// Runs `closure` alone, between groups, and blocks until what it did is durable.
@@ -253,7 +255,7 @@ impl<E: Engine> Pipeline<E> {
         if let Err((entry, reason)) = shared.offer(entry) {
             shared.insist(entry, reason);
         }
-        Ticket::of(cell).wait()
+        shared.ticket(cell).wait()
     }
 
     /// Blocks until everything submitted before this call is resolved; with `force`, also flushes

@@ -1,6 +1,6 @@
 //! What all threads of a pipeline hold, and how transactions come in.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use crate::{
     Engine,
@@ -32,8 +32,22 @@ pub(crate) struct Shared<E: Engine> {
 }
 
 thread_local! {
-    /// The pipeline whose engine this thread is executing a group in, by address.
-    pub(crate) static EXECUTING: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    /// The pipelines, by address, in whose engines this thread is executing a group: more than one
+    /// when a transaction of one leads in another.
+    static EXECUTING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `execute`, during which this thread counts as executing in the pipeline at `address`.
+pub(crate) fn executing<R>(address: usize, execute: impl FnOnce() -> R) -> R {
+    EXECUTING.with(|executing| executing.borrow_mut().push(address));
+    let result = execute();
+    EXECUTING.with(|executing| executing.borrow_mut().pop());
+    result
+}
+
+/// Whether this thread is executing a group of the pipeline at `address`.
+pub(crate) fn is_executing(address: usize) -> bool {
+    EXECUTING.with(|executing| executing.borrow().contains(&address))
 }
 
 impl<E: Engine> Shared<E> {
@@ -145,7 +159,7 @@ impl<E: Engine> Shared<E> {
         entry.bytes = 0;
         let schedule = lock(&self.state).push(entry);
         self.schedule_execute(schedule);
-        Ticket::of(cell)
+        self.ticket(cell)
     }
 
     pub(crate) fn stop_admission(&self) {
@@ -154,7 +168,21 @@ impl<E: Engine> Shared<E> {
     }
 
     pub(crate) fn is_executing_here(&self) -> bool {
-        EXECUTING.with(std::cell::Cell::get) == std::ptr::from_ref(self).addr()
+        is_executing(self.address())
+    }
+
+    /// Tells pipelines apart for as long as they exist.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn ticket<F, T, X>(&self, cell: Arc<Cell<F, T, X>>) -> Ticket<T, X>
+    where
+        F: Send + 'static,
+        T: Send + 'static,
+        X: Send + 'static,
+    {
+        Ticket::of(cell, self.address())
     }
 }
 
