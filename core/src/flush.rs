@@ -10,10 +10,9 @@ use crate::{
     Engine, Flush,
     execute::EnginePanicked,
     fate::Decided,
-    pool::Task,
     quiet,
-    shared::Shared,
-    state::{Committed, Role},
+    shared::{Shared, calling_back},
+    state::{Call, Committed, Role},
     sync::lock,
 };
 
@@ -91,7 +90,8 @@ impl<E: Engine> Shared<E> {
             self.recorder.resolved(&group, &decided, now_ns);
             wakers.extend(group.fate.decide(decided));
             for (cell, bytes) in group.callbacks {
-                callbacks.extend(cell.callback().map(|callback| (callback, bytes)));
+                callbacks
+                    .extend(cell.callback().map(|callback| Call { callback, place: (1, bytes) }));
                 quiet::drop_quietly(cell);
             }
         }
@@ -99,7 +99,7 @@ impl<E: Engine> Shared<E> {
         self.schedule_callbacks(callbacks);
     }
 
-    fn schedule_callbacks(self: &Arc<Self>, callbacks: Vec<(Task, usize)>) {
+    pub(crate) fn schedule_callbacks(self: &Arc<Self>, callbacks: Vec<Call>) {
         if callbacks.is_empty() {
             return;
         }
@@ -121,7 +121,7 @@ impl<E: Engine> Shared<E> {
     /// The callback role: the callers' own code, in submission order, one at a time.
     fn run_callback_role(self: &Arc<Self>) {
         loop {
-            let (callback, bytes) = {
+            let Call { callback, place: (transactions, bytes) } = {
                 let mut state = lock(&self.state);
                 let Some(next) = state.callbacks.pop_front() else {
                     state.callback_role = Role::Idle;
@@ -129,10 +129,10 @@ impl<E: Engine> Shared<E> {
                 };
                 next
             };
-            if !quiet::quietly(callback) {
+            if !calling_back(self.address(), || quiet::quietly(callback)) {
                 tracing::error!("a callback panicked");
             }
-            let wakers = lock(&self.state).release(1, bytes);
+            let wakers = lock(&self.state).release(transactions, bytes);
             quiet::wake(wakers);
         }
     }

@@ -192,7 +192,9 @@ impl<E: Engine> Pipeline<E> {
     }
 
     /// As [`Pipeline::submit`], with a callback that is called once with the result, in submission
-    /// order, on a thread of the pool, off the critical path.
+    /// order, on a thread of the pool, off the critical path; one that is not admitted does not wait
+    /// for those before it. From inside a callback of the same pipeline it does not wait for room:
+    /// the result is then [`NotRun::Overloaded`].
     pub fn submit_then<F, T, X>(
         &self,
         terms: Terms,

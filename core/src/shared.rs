@@ -14,7 +14,7 @@ use crate::{
     pipeline::Terms,
     pool::Spawn,
     quiet,
-    state::{Committed, Role, State},
+    state::{Call, Committed, Role, State},
     stats::Recorder,
     sync::{Mutex, lock, thread_local},
     ticket::Ticket,
@@ -35,6 +35,17 @@ thread_local! {
     /// The pipelines, by address, in whose engines this thread is executing a group: more than one
     /// when a transaction of one leads in another.
     static EXECUTING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+
+    /// The pipeline, by address, that this thread is calling back from.
+    static CALLING_BACK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Calls `callback` of the pipeline at `address`.
+pub(crate) fn calling_back<R>(address: usize, callback: impl FnOnce() -> R) -> R {
+    CALLING_BACK.with(|pipeline| pipeline.set(address));
+    let result = callback();
+    CALLING_BACK.with(|pipeline| pipeline.set(0));
+    result
 }
 
 /// Calls `execute`, during which this thread counts as executing in the pipeline at `address`.
@@ -102,6 +113,10 @@ impl<E: Engine> Shared<E> {
         if self.is_executing_here() {
             return self.refuse(&entry, NotRun::Reentrant);
         }
+        if CALLING_BACK.with(std::cell::Cell::get) == self.address() {
+            // The places that it would wait for may be its own, or those of callbacks behind it.
+            return self.refuse(&entry, reason);
+        }
         let admit = Admit::new(&**self, entry.bytes);
         let admitted = match entry.deadline_ns {
             None => park::block_on(admit),
@@ -118,7 +133,7 @@ impl<E: Engine> Shared<E> {
     }
 
     /// Settles an entry that never entered the queue.
-    pub(crate) fn refuse(&self, entry: &Entry<E>, reason: NotRun) {
+    pub(crate) fn refuse(self: &Arc<Self>, entry: &Entry<E>, reason: NotRun) {
         entry.cell().decide(Decision::NotRun(reason));
         let fate = Arc::new(Fate::decided(Decided::Durable));
         let mut refused = Committed::new(fate.clone());
@@ -130,9 +145,8 @@ impl<E: Engine> Shared<E> {
             Waits::Nobody => {}
             Waits::Waker(waker) => waker.wake(),
             Waits::Callback => {
-                if let Some(callback) = entry.cell().callback() {
-                    self.spawn.spawn_callback(callback);
-                }
+                let call = entry.cell().callback().map(|callback| Call { callback, place: (0, 0) });
+                self.schedule_callbacks(call.into_iter().collect());
             }
         }
     }

@@ -75,6 +75,13 @@ impl Committed {
     }
 }
 
+/// A callback that is due.
+pub(crate) struct Call {
+    pub(crate) callback: Task,
+    /// The place that it gives back when it has returned: transactions and bytes.
+    pub(crate) place: (usize, usize),
+}
+
 /// What the holder of the execute role does after a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -93,7 +100,7 @@ pub(crate) struct State<E: Engine> {
     /// Exclusives among all that is queued.
     queued_exclusives: usize,
     pub(crate) committed: VecDeque<Committed>,
-    pub(crate) callbacks: VecDeque<(Task, usize)>,
+    pub(crate) callbacks: VecDeque<Call>,
     pub(crate) admission: Admission<Arc<Line>>,
     pub(crate) execute_role: Role,
     pub(crate) flush_role: Role,

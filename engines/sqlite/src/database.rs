@@ -153,8 +153,10 @@ impl Database {
 
     /// As [`submit`](Self::submit), with a callback in place of a ticket. It is called exactly
     /// once, with the result, on a thread of the pool; callbacks of one database are called in
-    /// submission order, one at a time. A slow one delays no commit; it should not block on a
-    /// database itself.
+    /// submission order, one at a time (one that was not admitted does not wait for those before
+    /// it). A slow one delays no commit; it should not block on a database itself. It may submit
+    /// more, but does not wait for room: while admission is full, that is
+    /// [`NotRun::Overloaded`], since the room may be its own.
     pub fn submit_then<T, E, F>(
         &self,
         transaction: F,
