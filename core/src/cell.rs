@@ -244,6 +244,9 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
             Decision::NotRun(reason) => Failure::NotRun(reason),
         };
         let mut state = lock(&self.state);
+        if matches!(state.result, Some(Err(Failure::NotRun(NotRun::Cancelled)))) {
+            return; // its caller was told so
+        }
         if matches!(state.stage, Stage::Queued | Stage::Executed) {
             state.stage = Stage::Executed;
             let superseded = state.result.replace(Err(failure));

@@ -242,3 +242,20 @@ fn a_closed_pipeline_leaves_its_engine_alone() {
         assert_eq!(disk.durable(), [1]);
     });
 }
+
+#[test]
+fn a_cancelled_transaction_is_called_so_even_past_its_deadline() {
+    explore(|| {
+        let pipeline = open(&Disk::new());
+        let before = pipeline.submit(Terms::default(), put(1));
+        let terms = Terms { deadline: Some(std::time::Duration::ZERO), ..Terms::default() };
+        let ticket = pipeline.submit(terms, put(2));
+        let withdrawn = ticket.cancel();
+        match ticket.wait() {
+            Err(Failure::NotRun(NotRun::Cancelled)) => assert!(withdrawn),
+            Err(Failure::NotRun(NotRun::DeadlinePassed)) => assert!(!withdrawn),
+            other => panic!("{other:?}"),
+        }
+        before.wait().unwrap();
+    });
+}
