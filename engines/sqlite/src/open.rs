@@ -141,7 +141,7 @@ impl Options {
         };
         let readers = Readers::new(opened, self.busy_timeout);
         let pipeline = Pipeline::new(writer, settings);
-        Ok(Database::new(Inner { pipeline, readers, log, guard, warnings }))
+        Ok(Database::new(Inner { readers, pipeline, log, guard, warnings }))
     }
 
     fn open_writer(
