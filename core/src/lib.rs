@@ -23,6 +23,7 @@ mod outcome;
 mod park;
 mod pipeline;
 mod pool;
+mod quiet;
 mod shared;
 mod state;
 mod stats;

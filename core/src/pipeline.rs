@@ -114,10 +114,12 @@ impl<E: Engine> Pipeline<E> {
     /// A pipeline that drives `engine`.
     pub fn new(engine: E, settings: Settings) -> Self {
         let flusher = engine.flusher();
+        // The fields can be set to nothing, and then nobody would ever be let in.
+        let limits = Limits::new(settings.limits.transactions, settings.limits.bytes);
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(settings.limits)),
-                limits: settings.limits,
+                state: Mutex::new(State::new(limits)),
+                limits,
                 engine: Mutex::new(engine),
                 flusher,
                 recorder: Recorder::new(&settings.label),
@@ -141,7 +143,7 @@ impl<E: Engine> Pipeline<E> {
         if let Err((entry, reason)) = shared.offer(entry) {
             shared.insist(entry, reason);
         }
-        Ticket::of(cell)
+        shared.ticket(cell)
     }
 
     /// As [`Pipeline::submit`], waiting for admission without blocking.
@@ -166,7 +168,7 @@ impl<E: Engine> Pipeline<E> {
             },
             Err((entry, reason)) => shared.refuse(&entry, reason),
         }
-        Ticket::of(cell)
+        shared.ticket(cell)
     }
 
     /// As [`Pipeline::submit`], but refuses instead of waiting.
@@ -184,13 +186,15 @@ impl<E: Engine> Pipeline<E> {
         let cell = Cell::new(closure);
         let entry = self.shared.entry::<F>(Body::Member(cell.clone()), terms);
         match self.shared.offer(entry) {
-            Ok(()) => Ok(Ticket::of(cell)),
+            Ok(()) => Ok(self.shared.ticket(cell)),
             Err((_, reason)) => Err(Refused { reason, closure: cell.take_closure() }),
         }
     }
 
     /// As [`Pipeline::submit`], with a callback that is called once with the result, in submission
-    /// order, on a thread of the pool, off the critical path.
+    /// order, on a thread of the pool, off the critical path; one that is not admitted does not wait
+    /// for those before it. From inside a callback of the same pipeline it does not wait for room:
+    /// the result is then [`NotRun::Overloaded`].
     pub fn submit_then<F, T, X>(
         &self,
         terms: Terms,
@@ -230,7 +234,7 @@ impl<E: Engine> Pipeline<E> {
             Ok(()) => {}
             Err((entry, reason)) => shared.insist(entry, reason),
         }
-        Ticket::of(cell).wait()
+        shared.ticket(cell).wait()
     }
 
     /// Runs `closure` alone, between groups, and blocks until what it did is durable.
@@ -253,7 +257,7 @@ impl<E: Engine> Pipeline<E> {
         if let Err((entry, reason)) = shared.offer(entry) {
             shared.insist(entry, reason);
         }
-        Ticket::of(cell).wait()
+        shared.ticket(cell).wait()
     }
 
     /// Blocks until everything submitted before this call is resolved; with `force`, also flushes
@@ -281,7 +285,11 @@ impl<E: Engine> Pipeline<E> {
         }
         shared.stop_admission();
         let drained = shared.barrier(false).wait();
-        let closed = lock(&shared.engine).close();
+        let closed = {
+            let mut engine = lock(&shared.engine);
+            let closed_before = std::mem::replace(&mut lock(&shared.state).engine_closed, true);
+            if closed_before { Ok(()) } else { engine.close() }
+        };
         drained?;
         closed.map_err(|cause| Failure::NotRun(NotRun::Failed(cause)))
     }

@@ -75,6 +75,13 @@ impl Committed {
     }
 }
 
+/// A callback that is due.
+pub(crate) struct Call {
+    pub(crate) callback: Task,
+    /// The place that it gives back when it has returned: transactions and bytes.
+    pub(crate) place: (usize, usize),
+}
+
 /// What the holder of the execute role does after a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -93,7 +100,7 @@ pub(crate) struct State<E: Engine> {
     /// Exclusives among all that is queued.
     queued_exclusives: usize,
     pub(crate) committed: VecDeque<Committed>,
-    pub(crate) callbacks: VecDeque<(Task, usize)>,
+    pub(crate) callbacks: VecDeque<Call>,
     pub(crate) admission: Admission<Arc<Line>>,
     pub(crate) execute_role: Role,
     pub(crate) flush_role: Role,
@@ -101,6 +108,7 @@ pub(crate) struct State<E: Engine> {
     pub(crate) life: Life,
     /// Why the last flush failed, after which no other is tried.
     pub(crate) flush_failed: Option<Cause>,
+    pub(crate) engine_closed: bool,
     /// An empty queue, kept for its memory.
     spare: VecDeque<Entry<E>>,
 }
@@ -119,6 +127,7 @@ impl<E: Engine> State<E> {
             callback_role: Role::Idle,
             life: Life::Open,
             flush_failed: None,
+            engine_closed: false,
             spare: VecDeque::new(),
         }
     }
@@ -130,8 +139,13 @@ impl<E: Engine> State<E> {
             && self.committed.is_empty()
     }
 
+    /// Why nothing is admitted any more, if that is so.
+    pub(crate) fn refusal(&self) -> Option<NotRun> {
+        self.life.refusal()
+    }
+
     pub(crate) fn admit(&mut self, bytes: usize) -> Result<(), NotRun> {
-        match self.life.refusal() {
+        match self.refusal() {
             Some(reason) => Err(reason),
             None if self.admission.try_admit(bytes) => Ok(()),
             None => Err(NotRun::Overloaded),

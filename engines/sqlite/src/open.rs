@@ -32,6 +32,9 @@ const STATEMENTS_CACHED: usize = 256;
 /// cut short.
 const CACHE_KIB: i64 = 8_192;
 
+/// The longest wait that SQLite can count, in whole days.
+const BUSY_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 24);
+
 /// How to open a database.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -75,10 +78,10 @@ impl Options {
         self
     }
 
-    /// How long to wait for another process that holds a lock.
+    /// How long to wait for another process that holds a lock; at most 24 days.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.busy_timeout = timeout.min(BUSY_TIMEOUT_MAX);
         self
     }
 
@@ -110,12 +113,14 @@ impl Options {
         let guard = Guard::new(clock.clone());
         let (connection, log) = self.open_writer(path, &guard)?;
         let configuration = Configuration::of(&connection).map_err(sqlite(path, "open"))?;
+        // What SQLite made of the path: it means the same when the process changes its directory.
+        let opened = ffi::database_path(&connection).ok_or(Error::NotAFile)?;
         let writer = Writer {
             connection,
             guard: guard.clone(),
             nonce: fastrand::u64(..),
             log: log.clone(),
-            checkpoints: Checkpoints::new(path),
+            checkpoints: Checkpoints::new(&opened),
             ground: Ground {
                 path: path.to_owned(),
                 busy_timeout: self.busy_timeout,
@@ -134,9 +139,9 @@ impl Options {
             clock,
             ..Settings::default()
         };
-        let readers = Readers::new(path.to_owned(), self.busy_timeout);
+        let readers = Readers::new(opened, self.busy_timeout);
         let pipeline = Pipeline::new(writer, settings);
-        Ok(Database::new(Inner { pipeline, readers, log, guard, warnings }))
+        Ok(Database::new(Inner { readers, pipeline, log, guard, warnings }))
     }
 
     fn open_writer(
