@@ -16,6 +16,7 @@
 //! resolved, and *completion interval*, the time between completions, which is the reciprocal of
 //! throughput.
 
+pub mod all;
 pub mod condition;
 mod cpu_time;
 mod database;
@@ -27,11 +28,17 @@ pub mod flush_probe;
 mod grouped_sqlite;
 mod measure;
 pub mod measurement;
+pub mod mixed;
+mod operations;
 mod plain_sqlite;
+pub mod quality;
+mod session;
+pub mod setting;
 pub mod statistics;
 pub mod table;
+pub mod threads;
 pub mod workload;
 pub mod write;
 
 pub use error::LabError;
-pub use measure::Setting;
+pub use session::{Common, Event};
