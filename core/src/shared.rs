@@ -23,6 +23,8 @@ use crate::{
 pub(crate) struct Shared<E: Engine> {
     pub(crate) state: Mutex<State<E>>,
     pub(crate) limits: Limits,
+    /// How long a group's execution takes members in.
+    pub(crate) execute_ns_max: u64,
     /// Locked by the holder of the execute role.
     pub(crate) engine: Mutex<E>,
     pub(crate) flusher: E::Flusher,

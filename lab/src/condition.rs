@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::LabError;
+
 /// One way of writing the workload. All of them use the same file system, table, rows and SQLite
 /// library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,10 +24,16 @@ pub enum Condition {
     GroupcommitBlocking,
     /// groupcommit, callers that keep many tickets outstanding.
     GroupcommitAsync,
+    /// Experiment 2: as [`Condition::Wal`], the threads sharing one connection by a mutex.
+    Shared,
+    /// Experiment 2: as [`Condition::Wal`], each thread with a connection of its own.
+    Connections,
+    /// Experiment 2: as [`Condition::GroupcommitBlocking`], the threads' transactions merged.
+    Merged,
 }
 
 impl Condition {
-    /// Every condition, in the order of the published experiment: the slowest first.
+    /// The conditions of experiment 1, in the order published: the slowest first.
     pub const ALL: [Self; 5] = [
         Self::Default,
         Self::Wal,
@@ -33,6 +41,25 @@ impl Condition {
         Self::GroupcommitBlocking,
         Self::GroupcommitAsync,
     ];
+
+    /// The conditions of experiment 2.
+    pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
+
+    /// Refuses conditions that are not among `known`, those of the experiment `name`.
+    pub(crate) fn check_all(
+        conditions: &[Self],
+        known: &[Self],
+        name: &str,
+    ) -> Result<(), LabError> {
+        let Some(other) = conditions.iter().find(|condition| !known.contains(condition)) else {
+            return Ok(());
+        };
+        let known: Vec<&str> = known.iter().map(|condition| condition.name()).collect();
+        Err(LabError::Options(format!(
+            "{other} is not a condition of `bench {name}`; choose among {}",
+            known.join(", ")
+        )))
+    }
 
     /// The name in options, records and tables.
     #[must_use]
@@ -43,6 +70,9 @@ impl Condition {
             Self::WalNormal => "wal-normal",
             Self::GroupcommitBlocking => "groupcommit-blocking",
             Self::GroupcommitAsync => "groupcommit-async",
+            Self::Shared => "shared",
+            Self::Connections => "connections",
+            Self::Merged => "merged",
         }
     }
 
@@ -65,9 +95,9 @@ impl Condition {
     pub fn sqlite_modes(self) -> Option<SqliteModes> {
         let (journal_mode, synchronous) = match self {
             Self::Default => ("delete", "FULL"),
-            Self::Wal => ("wal", "FULL"),
+            Self::Wal | Self::Shared | Self::Connections => ("wal", "FULL"),
             Self::WalNormal => ("wal", "NORMAL"),
-            Self::GroupcommitBlocking | Self::GroupcommitAsync => return None,
+            Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged => return None,
         };
         Some(SqliteModes { journal_mode, synchronous })
     }
@@ -94,6 +124,7 @@ impl FromStr for Condition {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
+            .chain(Self::THREADS)
             .find(|condition| condition.name() == name.trim())
             .ok_or_else(|| UnknownCondition(name.to_owned()))
     }
@@ -105,7 +136,8 @@ pub struct UnknownCondition(String);
 
 impl fmt::Display for UnknownCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> = Condition::ALL.into_iter().map(Condition::name).collect();
+        let known: Vec<&str> =
+            Condition::ALL.into_iter().chain(Condition::THREADS).map(Condition::name).collect();
         write!(f, "`{}` is not a condition; choose among {}", self.0, known.join(", "))
     }
 }
@@ -118,7 +150,7 @@ mod tests {
 
     #[test]
     fn names_parse_back_and_match_the_records() {
-        for condition in Condition::ALL {
+        for condition in Condition::ALL.into_iter().chain(Condition::THREADS) {
             assert_eq!(condition.name().parse(), Ok(condition));
             let record = serde_json::to_string(&condition).expect("serializes");
             assert_eq!(record, format!("\"{}\"", condition.name()));
@@ -134,7 +166,8 @@ mod tests {
 
     #[test]
     fn only_wal_normal_is_not_durable() {
-        let loose: Vec<_> = Condition::ALL.into_iter().filter(|c| !c.is_durable()).collect();
+        let all = Condition::ALL.into_iter().chain(Condition::THREADS);
+        let loose: Vec<_> = all.filter(|c| !c.is_durable()).collect();
         assert_eq!(loose, [Condition::WalNormal]);
     }
 }

@@ -1,21 +1,24 @@
 //! The lab: published experiments on durable transactions, run on whatever machine and disk it is
 //! started on.
 //!
-//! Measuring and drawing are apart. An experiment ([`mod@write`]) carries a workload ([`workload`]) to
-//! each condition ([`condition`]) and saves records ([`measurement`]) together with the environment
-//! ([`environment`]) they belong to; a table ([`table`]) is made from the records alone.
+//! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`], or
+//! [`all`] of them) carries a workload ([`workload`]) to each of its settings ([`setting`]) and saves
+//! records ([`measurement`]) together with the environment ([`environment`]) they belong to; tables
+//! ([`table`]) and warnings ([`quality`]) are made from the records alone.
 //!
 //! ```text
-//! workload ──► driver ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
-//!  (rows)     (closed          (conditions)                (per thread)   (count, statistics)
-//!              loops)                                                          │
-//!                               table  ◄──  measurement (results.json)  ◄──────┘
+//! workload, ──► driver, ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
+//! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
+//!                                                                               │
+//!                       table, quality  ◄──  measurement (results.json)  ◄── session
 //! ```
 //!
 //! Two times are recorded and never mixed up: *latency*, what a caller waits from submit to
 //! resolved, and *completion interval*, the time between completions, which is the reciprocal of
 //! throughput.
 
+pub mod all;
+pub mod compare;
 pub mod condition;
 mod cpu_time;
 mod database;
@@ -23,15 +26,24 @@ mod driver;
 pub mod environment;
 mod error;
 pub mod file_system;
+mod flush_delay;
 pub mod flush_probe;
 mod grouped_sqlite;
+pub mod load;
 mod measure;
 pub mod measurement;
+pub mod mixed;
+mod open_loop;
+mod operations;
 mod plain_sqlite;
+pub mod quality;
+mod session;
+pub mod setting;
 pub mod statistics;
 pub mod table;
+pub mod threads;
 pub mod workload;
 pub mod write;
 
 pub use error::LabError;
-pub use measure::Setting;
+pub use session::{Common, Event};
