@@ -28,7 +28,7 @@ use std::{
 use crate::{
     Engine,
     fate::{Decided, Fate},
-    group::Waiting,
+    formation::Waiting,
     outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown},
     pool::Task,
     quiet::{drop_panic, drop_quietly},

@@ -20,7 +20,7 @@
 //! 4. Once `life` is `Failed`, nothing is executed or flushed any more; what is in the pipeline
 //!    still passes through it in order, and is settled as not run or unknown (promise 7).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     Engine,
@@ -28,13 +28,14 @@ use crate::{
     admit::Admit,
     cell::{Body, Cell},
     clock::{Clock, SystemClock},
-    formation::Formation,
+    hold::Formation,
     outcome::{Failure, NotRun},
     pool::{SharedPool, Spawn},
     shared::Shared,
     state::State,
     stats::{Recorder, Stats},
     sync::{Mutex, lock},
+    terms::{Refused, Terms},
     ticket::Ticket,
 };
 
@@ -65,37 +66,6 @@ impl Default for Settings {
         }
     }
 }
-
-/// What a caller says of one transaction besides its closure.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Terms {
-    /// Counted from submission; a transaction that is not committed by then is not run.
-    pub deadline: Option<Duration>,
-    /// Memory that the transaction holds outside its closure's own captures.
-    pub bytes: usize,
-}
-
-/// A transaction that was not admitted, with its closure given back.
-pub struct Refused<F> {
-    /// Why.
-    pub reason: NotRun,
-    /// The closure, to submit again; `None` only when it was consumed.
-    pub closure: Option<F>,
-}
-
-impl<F> std::fmt::Debug for Refused<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Refused").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
-
-impl<F> std::fmt::Display for Refused<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "not run: {}", self.reason)
-    }
-}
-
-impl<F> std::error::Error for Refused<F> {}
 
 /// One database's pipeline. Dropping it closes admission; what was admitted still runs, on the
 /// pool.

@@ -11,12 +11,12 @@ use crate::{
     fate::{Decided, Fate},
     outcome::NotRun,
     park,
-    pipeline::Terms,
     pool::Spawn,
     quiet,
     state::{Call, Committed, Role, State},
     stats::Recorder,
     sync::{Mutex, lock, thread_local},
+    terms::Terms,
     ticket::Ticket,
 };
 
