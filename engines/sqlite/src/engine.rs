@@ -314,7 +314,8 @@ impl<'g> Execution<'g> {
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
-        if self.tx.end_member() && self.connection().is_busy() {
+        let was_lent = self.tx.end_member();
+        if was_lent && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
             ffi::reset_statements(self.connection());
         }
@@ -329,7 +330,9 @@ impl<'g> Execution<'g> {
         if ran == Ran::Completed {
             return if unsatisfied { Verdict::Refused(Error::ForeignKey) } else { Verdict::Clean };
         }
-        let traceless = connection.total_changes() == changes_before
+        // A write through a blob handle, which only the connection itself gives, is not counted.
+        let traceless = !was_lent
+            && connection.total_changes() == changes_before
             && !unsatisfied
             && !self.guard.may_have_changed_schema()
             && !self.guard.may_have_run_a_trigger();
