@@ -3,13 +3,14 @@
 //!
 //! Measuring and drawing are apart. An experiment ([`mod@write`]) carries a workload ([`workload`]) to
 //! each condition ([`condition`]) and saves records ([`measurement`]) together with the environment
-//! ([`environment`]) they belong to; a table ([`table`]) is made from the records alone.
+//! ([`environment`]) they belong to; a table ([`table`]) and a report
+//! ([`report`]) are made from the records alone.
 //!
 //! ```text
 //! workload ──► driver ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
 //!  (rows)     (closed          (conditions)                (per thread)   (count, statistics)
 //!              loops)                                                          │
-//!                               table  ◄──  measurement (results.json)  ◄──────┘
+//!                       report, table  ◄──  measurement (results.json)  ◄──────┘
 //! ```
 //!
 //! Two times are recorded and never mixed up: *latency*, what a caller waits from submit to
@@ -28,6 +29,7 @@ mod grouped_sqlite;
 mod measure;
 pub mod measurement;
 mod plain_sqlite;
+pub mod report;
 pub mod statistics;
 pub mod table;
 pub mod workload;

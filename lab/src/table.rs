@@ -176,7 +176,7 @@ fn notes(results: &Results, rows: &[Row<'_>]) -> String {
 }
 
 /// A whole number with commas between thousands.
-fn grouped(number: f64) -> String {
+pub(crate) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -189,7 +189,7 @@ fn grouped(number: f64) -> String {
 }
 
 /// Three significant digits, never fewer than the whole part.
-fn significant(number: f64) -> String {
+pub(crate) fn significant(number: f64) -> String {
     let decimals = match number {
         n if n >= 100.0 => 0,
         n if n >= 10.0 => 1,
@@ -200,7 +200,7 @@ fn significant(number: f64) -> String {
 }
 
 /// Three significant digits with `k` or `M`.
-fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     match number {
         n if n >= 999_500.0 => format!("{}M", significant(n / 1e6)),
         n if n >= 999.5 => format!("{}k", significant(n / 1e3)),
