@@ -22,10 +22,16 @@ pub enum Condition {
     GroupcommitBlocking,
     /// groupcommit, callers that keep many tickets outstanding.
     GroupcommitAsync,
+    /// Experiment 2: as [`Condition::Wal`], the threads sharing one connection by a mutex.
+    Shared,
+    /// Experiment 2: as [`Condition::Wal`], each thread with a connection of its own.
+    Connections,
+    /// Experiment 2: as [`Condition::GroupcommitBlocking`], the threads' transactions merged.
+    Merged,
 }
 
 impl Condition {
-    /// Every condition, in the order of the published experiment: the slowest first.
+    /// The conditions of experiment 1, in the order published: the slowest first.
     pub const ALL: [Self; 5] = [
         Self::Default,
         Self::Wal,
@@ -33,6 +39,9 @@ impl Condition {
         Self::GroupcommitBlocking,
         Self::GroupcommitAsync,
     ];
+
+    /// The conditions of experiment 2.
+    pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
 
     /// The name in options, records and tables.
     #[must_use]
@@ -43,6 +52,9 @@ impl Condition {
             Self::WalNormal => "wal-normal",
             Self::GroupcommitBlocking => "groupcommit-blocking",
             Self::GroupcommitAsync => "groupcommit-async",
+            Self::Shared => "shared",
+            Self::Connections => "connections",
+            Self::Merged => "merged",
         }
     }
 
@@ -65,9 +77,9 @@ impl Condition {
     pub fn sqlite_modes(self) -> Option<SqliteModes> {
         let (journal_mode, synchronous) = match self {
             Self::Default => ("delete", "FULL"),
-            Self::Wal => ("wal", "FULL"),
+            Self::Wal | Self::Shared | Self::Connections => ("wal", "FULL"),
             Self::WalNormal => ("wal", "NORMAL"),
-            Self::GroupcommitBlocking | Self::GroupcommitAsync => return None,
+            Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged => return None,
         };
         Some(SqliteModes { journal_mode, synchronous })
     }
@@ -94,6 +106,7 @@ impl FromStr for Condition {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
+            .chain(Self::THREADS)
             .find(|condition| condition.name() == name.trim())
             .ok_or_else(|| UnknownCondition(name.to_owned()))
     }
@@ -105,7 +118,8 @@ pub struct UnknownCondition(String);
 
 impl fmt::Display for UnknownCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> = Condition::ALL.into_iter().map(Condition::name).collect();
+        let known: Vec<&str> =
+            Condition::ALL.into_iter().chain(Condition::THREADS).map(Condition::name).collect();
         write!(f, "`{}` is not a condition; choose among {}", self.0, known.join(", "))
     }
 }
@@ -118,7 +132,7 @@ mod tests {
 
     #[test]
     fn names_parse_back_and_match_the_records() {
-        for condition in Condition::ALL {
+        for condition in Condition::ALL.into_iter().chain(Condition::THREADS) {
             assert_eq!(condition.name().parse(), Ok(condition));
             let record = serde_json::to_string(&condition).expect("serializes");
             assert_eq!(record, format!("\"{}\"", condition.name()));
@@ -134,7 +148,8 @@ mod tests {
 
     #[test]
     fn only_wal_normal_is_not_durable() {
-        let loose: Vec<_> = Condition::ALL.into_iter().filter(|c| !c.is_durable()).collect();
+        let all = Condition::ALL.into_iter().chain(Condition::THREADS);
+        let loose: Vec<_> = all.filter(|c| !c.is_durable()).collect();
         assert_eq!(loose, [Condition::WalNormal]);
     }
 }

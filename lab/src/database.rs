@@ -1,4 +1,4 @@
-//! The table of the write experiment, how a row gets into it, and how it is counted at the end: the
+//! The table of the experiments, how a row gets into it, and how it is counted at the end: the
 //! same for all conditions.
 
 use std::ops::Range;
@@ -9,8 +9,9 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::LabError;
 use crate::workload::Workload;
 
-/// Creates the table.
-pub(crate) const CREATE_TABLE: &str = "CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT NOT NULL)";
+/// Creates the table, unless the database comes with it.
+pub(crate) const CREATE_TABLE: &str =
+    "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, v TEXT NOT NULL)";
 
 const INSERT: &str = "INSERT INTO t (k, v) VALUES (?1, ?2)";
 

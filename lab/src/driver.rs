@@ -1,7 +1,8 @@
 //! Closed loops that carry a workload to a condition and note when each transaction was answered.
 //!
-//! Two shapes of caller: one that blocks ([`drive_blocking`]), and one that keeps a window of
-//! tickets outstanding ([`drive_in_flight`]). Neither knows a database.
+//! Three shapes of caller: one that blocks ([`drive_blocking`]), one that keeps a window of tickets
+//! outstanding ([`drive_in_flight`]), and one that reads in between ([`drive_mixed`]). None knows a
+//! database.
 //!
 //! 1. Rows are claimed in ascending order from one [`Cursor`], whatever the number of threads, and
 //!    every claimed row is submitted: the rows written are a prefix of the workload, also when the
@@ -20,7 +21,7 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cpu_time::CpuTime;
+use crate::cpu_time::{CpuMeter, CpuTime};
 
 /// How often a running measurement reports how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
@@ -53,8 +54,21 @@ pub(crate) struct Load {
 pub(crate) struct Driven {
     /// In order of time.
     pub(crate) completions: Vec<Completion>,
+    /// How long each read took, in nanoseconds, where there are any.
+    pub(crate) reads_ns: Vec<u64>,
+    /// From the start to the last answer, reads included, in nanoseconds.
+    pub(crate) elapsed_ns: u64,
+    /// Arrivals that were never submitted, in an open loop.
+    pub(crate) unserved: Option<u64>,
     /// CPU time of the whole process while the clock ran.
     pub(crate) cpu: CpuTime,
+}
+
+impl Driven {
+    /// Rows of all transactions that were answered.
+    pub(crate) fn acknowledged_rows(&self) -> u64 {
+        self.completions.iter().map(|completion| completion.rows).sum()
+    }
 }
 
 /// Hands out the rows, each once and in order, until they are used up, the time is, or a caller
@@ -95,6 +109,8 @@ struct Caller<'a> {
     cursor: &'a Cursor,
     start: Instant,
     completions: Vec<Completion>,
+    reads_ns: Vec<u64>,
+    last_ns: u64,
 }
 
 impl Caller<'_> {
@@ -110,24 +126,34 @@ impl Caller<'_> {
             latency_ns: at_ns.saturating_sub(submitted_ns),
             rows,
         });
+        self.last_ns = at_ns;
+        at_ns
+    }
+
+    /// Notes a read and returns the time at which it ended.
+    fn complete_read(&mut self, began_ns: u64) -> u64 {
+        let at_ns = self.now_ns();
+        self.reads_ns.push(at_ns.saturating_sub(began_ns));
+        self.last_ns = at_ns;
         at_ns
     }
 }
 
-/// `threads` callers, each with one transaction at a time: `transact` returns once it is answered.
+/// `threads` callers, each with one transaction at a time: `transact` is told the number of its
+/// thread and the rows, and returns once it is answered.
 ///
 /// `running` is told about every two seconds how many rows were claimed so far.
 pub(crate) fn drive_blocking<E: Send>(
     load: Load,
     threads: usize,
-    transact: impl Fn(Range<usize>) -> Result<(), E> + Sync,
+    transact: impl Fn(usize, Range<usize>) -> Result<(), E> + Sync,
     running: impl FnMut(usize, Duration),
 ) -> Result<Driven, E> {
-    drive(load, threads, running, |_, caller| {
+    drive(load, threads, running, |thread, caller| {
         let mut submitted_ns = caller.now_ns();
         while let Some(rows) = caller.cursor.claim(submitted_ns) {
             let count = rows.len() as u64;
-            transact(rows)?;
+            transact(thread, rows)?;
             submitted_ns = caller.complete(submitted_ns, count);
         }
         Ok(())
@@ -171,6 +197,42 @@ pub(crate) fn drive_in_flight<T, E: Send>(
     })
 }
 
+/// One caller that carries out operations in order: `load.rows` of them, counted from 0. Those that
+/// `submit` answers with `None` were reads and are over; of the others up to `in_flight` are
+/// outstanding, the oldest of which is awaited as soon as there are so many.
+pub(crate) fn drive_mixed<T, E: Send>(
+    load: Load,
+    in_flight: usize,
+    submit: impl Fn(usize) -> Result<Option<T>, E> + Sync,
+    wait: impl Fn(T) -> Result<(), E> + Sync,
+    running: impl FnMut(usize, Duration),
+) -> Result<Driven, E> {
+    drive(load, 1, running, |_, caller| {
+        let mut outstanding = VecDeque::with_capacity(in_flight);
+        let mut now_ns = caller.now_ns();
+        while let Some(operation) = caller.cursor.claim(now_ns) {
+            match submit(operation.start)? {
+                None => now_ns = caller.complete_read(now_ns),
+                Some(ticket) => {
+                    outstanding.push_back((ticket, now_ns));
+                    if outstanding.len() < in_flight {
+                        now_ns = caller.now_ns();
+                        continue;
+                    }
+                    let Some((ticket, submitted_ns)) = outstanding.pop_front() else { continue };
+                    wait(ticket)?;
+                    now_ns = caller.complete(submitted_ns, 1);
+                }
+            }
+        }
+        for (ticket, submitted_ns) in outstanding {
+            wait(ticket)?;
+            caller.complete(submitted_ns, 1);
+        }
+        Ok(())
+    })
+}
+
 /// Threads that submit when `in_flight` tickets are shared by `threads`: each has at least one.
 pub(crate) fn submitting_threads(threads: usize, in_flight: usize) -> usize {
     threads.min(in_flight).max(1)
@@ -205,36 +267,41 @@ fn drive<E: Send>(
                     completions.clear();
                     ready.wait();
                     let start = *clock.get_or_init(Instant::now);
-                    let mut caller = Caller { cursor, start, completions };
+                    let reads_ns = Vec::new();
+                    let mut caller = Caller { cursor, start, completions, reads_ns, last_ns: 0 };
                     let outcome = body(index, &mut caller);
                     if outcome.is_err() {
                         cursor.stop();
                     }
                     drop(finished);
-                    outcome.map(|()| caller.completions)
+                    outcome.map(|()| (caller.completions, caller.reads_ns, caller.last_ns))
                 })
             })
             .collect();
         drop(finished);
-        let cpu_before = CpuTime::of_process();
+        let meter = CpuMeter::start();
         ready.wait();
         let start = *clock.get_or_init(Instant::now);
         while let Err(RecvTimeoutError::Timeout) = all_finished.recv_timeout(REPORT_EVERY) {
             running(cursor.claimed(), start.elapsed());
         }
-        let cpu = CpuTime::of_process() - cpu_before;
+        let cpu = meter.stop();
 
         let mut completions = Vec::with_capacity(load.rows.div_ceil(load.batch));
-        let mut failure = None;
+        let (mut reads_ns, mut elapsed_ns, mut failure) = (Vec::new(), 0, None);
         for caller in callers {
             match caller.join() {
-                Ok(Ok(own)) => completions.extend(own),
+                Ok(Ok((own, own_reads_ns, last_ns))) => {
+                    completions.extend(own);
+                    reads_ns.extend(own_reads_ns);
+                    elapsed_ns = elapsed_ns.max(last_ns);
+                }
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         completions.sort_unstable_by_key(|completion| completion.at_ns);
-        failure.map_or(Ok(Driven { completions, cpu }), Err)
+        failure.map_or(Ok(Driven { completions, reads_ns, elapsed_ns, unserved: None, cpu }), Err)
     })
 }
 
@@ -271,7 +338,7 @@ mod tests {
             let driven = drive_blocking(
                 load(1_003, 10),
                 threads,
-                |rows| {
+                |_, rows| {
                     let mut seen = seen.lock().expect("not poisoned");
                     for row in rows {
                         assert!(seen.insert(row), "row {row} came twice");
@@ -349,12 +416,36 @@ mod tests {
     }
 
     #[test]
+    fn mixed_operations_keep_their_order_and_at_most_a_window_outstanding() {
+        for in_flight in [1, 5] {
+            let (order, outstanding) = (Mutex::new(Vec::new()), Mutex::new((0, 0)));
+            let submit = |number: usize| {
+                order.lock().expect("not poisoned").push(number);
+                let is_write = number % 2 == 1;
+                let mut outstanding = outstanding.lock().expect("not poisoned");
+                outstanding.0 += usize::from(is_write);
+                outstanding.1 = outstanding.1.max(outstanding.0);
+                Ok::<_, ()>(is_write.then_some(()))
+            };
+            let wait = |()| {
+                outstanding.lock().expect("not poisoned").0 -= 1;
+                Ok(())
+            };
+            let driven =
+                drive_mixed(load(101, 1), in_flight, submit, wait, |_, _| {}).expect("no failure");
+            assert_eq!((driven.completions.len(), driven.reads_ns.len()), (50, 51));
+            assert_eq!(order.into_inner().expect("not poisoned"), (0..101).collect::<Vec<_>>());
+            assert_eq!(outstanding.into_inner().expect("not poisoned"), (0, in_flight));
+        }
+    }
+
+    #[test]
     fn a_failure_ends_the_run_and_is_returned() {
         let attempts = AtomicUsize::new(0);
         let error = drive_blocking(
             load(1_000_000, 1),
             2,
-            |rows| {
+            |_, rows| {
                 attempts.fetch_add(1, Ordering::Relaxed);
                 if rows.start == 10 { Err("disk full") } else { Ok(()) }
             },
@@ -372,7 +463,7 @@ mod tests {
         let driven = drive_blocking(
             Load { rows: 1_000, batch: 5, limit },
             1,
-            |rows| {
+            |_, rows| {
                 assert_eq!(written.fetch_add(rows.len(), Ordering::Relaxed), rows.start);
                 let began = Instant::now();
                 while began.elapsed() < limit / 4 {
@@ -393,7 +484,7 @@ mod tests {
         let driven = drive_blocking(
             Load { rows: 100, batch: 1, limit: Duration::ZERO },
             2,
-            |_| -> Result<(), ()> { panic!("nothing may be claimed") },
+            |_, _| -> Result<(), ()> { panic!("nothing may be claimed") },
             |_, _| {},
         )
         .expect("no failure");

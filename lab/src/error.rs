@@ -80,6 +80,20 @@ pub enum LabError {
         verified_key_sum: i128,
     },
 
+    /// The database does not hold what the acknowledged writes should have left.
+    #[error(
+        "after {writes} acknowledged writes of condition {condition} the row with key {key} is not as it should be; \
+         its figures are not to be trusted"
+    )]
+    Content {
+        /// Which condition.
+        condition: &'static str,
+        /// Writes that were reported as committed.
+        writes: u64,
+        /// The first key whose row is missing, too much or altered.
+        key: i64,
+    },
+
     /// A record could not be written or read as JSON.
     #[error("could not {action} the records in {}", path.display())]
     Record {

@@ -9,6 +9,7 @@ use groupcommit::{Failure, Ticket};
 
 use crate::database::{CREATE_TABLE, insert_rows};
 use crate::error::LabError;
+use crate::operations::Operations;
 use crate::workload::Workload;
 
 /// How an engine grouped and flushed while the clock ran.
@@ -43,7 +44,8 @@ impl Counters {
     }
 }
 
-/// A database of groupcommit, opened as it comes, and the rows to be written to it.
+/// A database of groupcommit, opened as it comes but for what the setting says, and the rows to be
+/// written to it.
 #[derive(Debug)]
 pub(crate) struct GroupedSqlite {
     database: Database,
@@ -51,10 +53,12 @@ pub(crate) struct GroupedSqlite {
 }
 
 impl GroupedSqlite {
-    /// Creates the database at `path`, with its table.
-    pub(crate) fn create(path: &Path, workload: &Arc<Workload>) -> Result<Self, LabError> {
-        let database =
-            Database::open(path).map_err(LabError::groupcommit("create the database", path))?;
+    /// Opens the database at `path`, or creates it, with its table.
+    pub(crate) fn open(path: &Path, workload: &Arc<Workload>) -> Result<Self, LabError> {
+        let database = Database::options()
+            .convert_to_wal(true)
+            .open(path)
+            .map_err(LabError::groupcommit("open the database", path))?;
         database
             .exclusive(|connection| connection.execute_batch(CREATE_TABLE))
             .map_err(LabError::groupcommit("create the table in", path))?;
@@ -77,6 +81,35 @@ impl GroupedSqlite {
     /// Writes the rows as one transaction and returns when it is durable.
     pub(crate) fn transact(&self, rows: Range<usize>) -> Result<(), Failure<rusqlite::Error>> {
         self.database.transact(self.insert(rows))
+    }
+
+    /// Carries out a mixed operation: a read is answered at once, from a snapshot; of a write there
+    /// is a ticket.
+    pub(crate) fn submit_operation(
+        &self,
+        operations: &Arc<Operations>,
+        number: usize,
+    ) -> Result<Option<Ticket<(), rusqlite::Error>>, Failure<rusqlite::Error>> {
+        if !Operations::is_write(number) {
+            self.database.read(|connection| operations.read(connection, number))?;
+            return Ok(None);
+        }
+        let operations = Arc::clone(operations);
+        let write = move |tx: &mut Transaction| operations.write(tx, number);
+        Ok(Some(self.database.submit(write)))
+    }
+
+    /// As [`Self::submit_operation`], with a caller that waits until its write is durable.
+    pub(crate) fn transact_operation(
+        &self,
+        operations: &Arc<Operations>,
+        number: usize,
+    ) -> Result<(), Failure<rusqlite::Error>> {
+        if !Operations::is_write(number) {
+            return self.database.read(|connection| operations.read(connection, number)).map(drop);
+        }
+        let operations = Arc::clone(operations);
+        self.database.transact(move |tx: &mut Transaction| operations.write(tx, number))
     }
 
     /// The counters of groups executed and flushes done so far.
@@ -112,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.db");
         let workload = Arc::new(Workload::generate(2, 1));
-        let grouped = GroupedSqlite::create(&path, &workload).expect("creates");
+        let grouped = GroupedSqlite::open(&path, &workload).expect("creates");
         grouped.transact(0..2).expect("inserts");
         let failure = grouped.submit(1..2).wait().expect_err("a row twice");
         let cause = failure.into_caller().expect("the closure's own error");

@@ -3,8 +3,8 @@
 //!
 //! Measuring and drawing are apart. An experiment ([`mod@write`]) carries a workload ([`workload`]) to
 //! each condition ([`condition`]) and saves records ([`measurement`]) together with the environment
-//! ([`environment`]) they belong to; a table ([`table`]) and a report
-//! ([`report`]) are made from the records alone.
+//! ([`environment`]) they belong to; a table ([`table`]) and a report ([`mod@report`]) are made from the
+//! records alone.
 //!
 //! ```text
 //! workload ──► driver ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
@@ -17,6 +17,7 @@
 //! resolved, and *completion interval*, the time between completions, which is the reciprocal of
 //! throughput.
 
+pub mod all;
 pub mod condition;
 mod cpu_time;
 mod database;
@@ -28,12 +29,18 @@ pub mod flush_probe;
 mod grouped_sqlite;
 mod measure;
 pub mod measurement;
+pub mod mixed;
+mod operations;
 mod plain_sqlite;
+pub mod quality;
 pub mod report;
+mod session;
+pub mod setting;
 pub mod statistics;
 pub mod table;
+pub mod threads;
 pub mod workload;
 pub mod write;
 
 pub use error::LabError;
-pub use measure::Setting;
+pub use session::{Common, Event};

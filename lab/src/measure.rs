@@ -1,22 +1,25 @@
 //! One measurement: a new database, a closed loop against it, a count at the end, and the record
 //! made of it.
 
-use std::fmt;
+use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use groupcommit::Ticket;
 
-use crate::condition::Condition;
+use crate::condition::{Condition, SqliteModes};
 use crate::database::{Counted, count_rows};
-use crate::driver::{Completion, Driven, Load, drive_blocking, drive_in_flight};
+use crate::driver::{Completion, Driven, Load, drive_blocking, drive_in_flight, drive_mixed};
 use crate::error::{Cause, LabError};
 use crate::grouped_sqlite::{GroupCounts, GroupedSqlite};
 use crate::measurement::{Measurement, ProgressPoint};
+use crate::operations::{Operations, compare};
 use crate::plain_sqlite::PlainSqlite;
-use crate::statistics::{LatencyMs, effective_throughput_1ms};
+use crate::session::settle;
+use crate::setting::{Setting, Task, milliseconds};
+use crate::statistics::{Distribution, effective_throughput_1ms};
 use crate::workload::Workload;
 
 /// The name of the database in the records.
@@ -25,29 +28,24 @@ const ENGINE: &str = "sqlite";
 /// A point of the series is taken every so many rows.
 const PROGRESS_ROWS: u64 = 10_000;
 
-/// One combination of what is varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting {
-    /// Who commits, and how.
-    pub condition: Condition,
-    /// Rows a transaction.
-    pub batch: usize,
-    /// Transactions outstanding at most.
-    pub in_flight: usize,
-    /// Threads that submit.
-    pub threads: usize,
+/// What the callers work on.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) workload: Arc<Workload>,
+    pub(crate) preloaded: Option<Preloaded>,
 }
 
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, batch {}", self.condition, self.batch)?;
-        if self.condition.is_async() {
-            write!(f, ", {} in flight", self.in_flight)?;
-        }
-        if self.threads > 1 {
-            write!(f, ", {} threads", self.threads)?;
-        }
-        Ok(())
+/// A table that is there at the start, and the operations on it.
+#[derive(Debug)]
+pub(crate) struct Preloaded {
+    pub(crate) database: PathBuf,
+    pub(crate) operations: Arc<Operations>,
+}
+
+impl Data {
+    /// Rows to be inserted into an empty table.
+    pub(crate) fn rows(workload: Arc<Workload>) -> Self {
+        Self { workload, preloaded: None }
     }
 }
 
@@ -56,86 +54,164 @@ impl fmt::Display for Setting {
 pub(crate) struct Trial {
     driven: Driven,
     groups: GroupCounts,
-    counted: Counted,
+    /// Rows found at the end.
+    verified_rows: u64,
+    /// What was found wrong with them.
+    doubt: Option<Doubt>,
 }
 
-/// Drives `setting` against a new database at `path` and counts what it holds afterwards.
+/// In which way the database is not what it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    Rows(Counted),
+    Content { key: i64 },
+}
+
+/// Drives `setting` against a new database at `path` and looks at what it holds afterwards.
 pub(crate) fn measure(
     setting: &Setting,
-    workload: &Arc<Workload>,
+    data: &Data,
     load: Load,
     path: &Path,
-    running: impl FnMut(usize, Duration),
+    running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Trial, LabError> {
-    let failed = |source: Cause| LabError::Transaction {
-        condition: setting.condition.name(),
-        batch: setting.batch,
-        source,
+    if let Some(preloaded) = &data.preloaded {
+        fs::copy(&preloaded.database, path).map_err(LabError::io("copy the database to", path))?;
+    }
+    settle(path.parent().unwrap_or(path))?;
+    let (driven, groups) = match setting.condition.sqlite_modes() {
+        Some(modes) => (
+            drive_plain(setting, modes, data, load, path, running)?,
+            GroupCounts::ONE_COMMIT_A_CALL,
+        ),
+        None => drive_grouped(setting, data, load, path, running)?,
     };
-    let (driven, groups) = if let Some(modes) = setting.condition.sqlite_modes() {
-        let sqlite = PlainSqlite::create(path, modes)?;
-        let transact = |rows: Range<usize>| sqlite.transact(workload, rows).map_err(Cause::from);
-        let driven = drive_blocking(load, setting.threads, transact, running).map_err(failed)?;
-        sqlite.close(path)?;
-        (driven, GroupCounts::ONE_COMMIT_A_CALL)
+    let rows = driven.acknowledged_rows();
+    let (verified_rows, doubt) = if let Some(Preloaded { operations, .. }) = &data.preloaded {
+        let (found, differs) = compare(path, &data.workload, operations, driven.completions.len())?;
+        (found, differs.map(|key| Doubt::Content { key }))
     } else {
-        let sqlite = GroupedSqlite::create(path, workload)?;
-        let before = sqlite.counters();
-        let driven = if setting.condition.is_async() {
-            let submit = |rows: Range<usize>| sqlite.submit(rows);
-            let wait = |ticket: Ticket<_, _>| ticket.wait().map_err(Cause::from);
-            drive_in_flight(load, setting.threads, setting.in_flight, submit, wait, running)
-        } else {
-            let transact = |rows: Range<usize>| sqlite.transact(rows).map_err(Cause::from);
-            drive_blocking(load, setting.threads, transact, running)
-        };
-        let driven = driven.map_err(failed)?;
-        let groups = sqlite.counters().since(before, driven.completions.len());
-        sqlite.close(path)?;
-        (driven, groups)
+        let counted = count_rows(path)?;
+        (counted.rows, doubt_rows(rows, counted))
     };
-    Ok(Trial { driven, groups, counted: count_rows(path)? })
+    Ok(Trial { driven, groups, verified_rows, doubt })
+}
+
+/// The rows acknowledged are a prefix of the workload, so their number gives the sum of the keys.
+fn doubt_rows(acknowledged_rows: u64, found: Counted) -> Option<Doubt> {
+    let key_sum = Workload::key_sum(acknowledged_rows);
+    (found != Counted { rows: acknowledged_rows, key_sum }).then_some(Doubt::Rows(found))
+}
+
+fn failed(setting: &Setting) -> impl Fn(Cause) -> LabError {
+    let (condition, batch) = (setting.condition.name(), setting.batch);
+    move |source| LabError::Transaction { condition, batch, source }
+}
+
+fn drive_plain(
+    setting: &Setting,
+    modes: SqliteModes,
+    data: &Data,
+    load: Load,
+    path: &Path,
+    running: &mut dyn FnMut(usize, Duration),
+) -> Result<Driven, LabError> {
+    let connections = if setting.condition == Condition::Connections { setting.threads } else { 1 };
+    let sqlite = PlainSqlite::open(path, modes, connections)?;
+    let driven = if let Some(Preloaded { operations, .. }) = &data.preloaded {
+        let operate = |number| {
+            sqlite.operate(operations, number).map_err(Cause::from)?;
+            Ok(Operations::is_write(number).then_some(()))
+        };
+        drive_mixed(load, 1, operate, |()| Ok(()), running)
+    } else {
+        let transact = |thread, rows: Range<usize>| {
+            sqlite.transact(thread, &data.workload, rows).map_err(Cause::from)
+        };
+        drive_blocking(load, setting.threads, transact, running)
+    };
+    let driven = driven.map_err(failed(setting))?;
+    sqlite.close(path)?;
+    Ok(driven)
+}
+
+fn drive_grouped(
+    setting: &Setting,
+    data: &Data,
+    load: Load,
+    path: &Path,
+    running: &mut dyn FnMut(usize, Duration),
+) -> Result<(Driven, GroupCounts), LabError> {
+    let sqlite = GroupedSqlite::open(path, &data.workload)?;
+    let before = sqlite.counters();
+    let is_async = setting.condition.is_async();
+    let wait = |ticket: Ticket<_, _>| ticket.wait().map_err(Cause::from);
+    let driven = match &data.preloaded {
+        Some(Preloaded { operations, .. }) if is_async => {
+            let submit = |number| sqlite.submit_operation(operations, number).map_err(Cause::from);
+            drive_mixed(load, setting.in_flight, submit, wait, running)
+        }
+        Some(Preloaded { operations, .. }) => {
+            let operate = |number| {
+                sqlite.transact_operation(operations, number).map_err(Cause::from)?;
+                Ok(Operations::is_write(number).then_some(()))
+            };
+            drive_mixed(load, 1, operate, |()| Ok(()), running)
+        }
+        None if is_async => {
+            let submit = |rows: Range<usize>| sqlite.submit(rows);
+            drive_in_flight(load, setting.threads, setting.in_flight, submit, wait, running)
+        }
+        None => {
+            let transact = |_, rows: Range<usize>| sqlite.transact(rows).map_err(Cause::from);
+            drive_blocking(load, setting.threads, transact, running)
+        }
+    };
+    let driven = driven.map_err(failed(setting))?;
+    let groups = sqlite.counters().since(before, driven.completions.len());
+    sqlite.close(path)?;
+    Ok((driven, groups))
 }
 
 impl Trial {
-    fn acknowledged_rows(&self) -> u64 {
-        self.driven.completions.iter().map(|completion| completion.rows).sum()
-    }
-
-    /// Whether the database holds what was acknowledged, row for row as far as the sum of the keys
-    /// tells.
+    /// Whether the database holds what was acknowledged.
     pub(crate) fn verify(&self, setting: &Setting) -> Result<(), LabError> {
-        let acknowledged_rows = self.acknowledged_rows();
-        let acknowledged_key_sum = Workload::key_sum(acknowledged_rows);
-        let found = self.counted;
-        if found.rows == acknowledged_rows && found.key_sum == acknowledged_key_sum {
-            return Ok(());
+        let condition = setting.condition.name();
+        let acknowledged_rows = self.driven.acknowledged_rows();
+        match self.doubt {
+            None => Ok(()),
+            Some(Doubt::Content { key }) => {
+                Err(LabError::Content { condition, writes: acknowledged_rows, key })
+            }
+            Some(Doubt::Rows(found)) => Err(LabError::Verification {
+                condition,
+                batch: setting.batch,
+                acknowledged_rows,
+                acknowledged_key_sum: Workload::key_sum(acknowledged_rows),
+                verified_rows: found.rows,
+                verified_key_sum: found.key_sum,
+            }),
         }
-        Err(LabError::Verification {
-            condition: setting.condition.name(),
-            batch: setting.batch,
-            acknowledged_rows,
-            acknowledged_key_sum,
-            verified_rows: found.rows,
-            verified_key_sum: found.key_sum,
-        })
     }
 
     /// The record of this measurement.
-    pub(crate) fn to_measurement(
-        &self,
-        experiment: &str,
-        setting: &Setting,
-        repeat: usize,
-    ) -> Measurement {
-        let completions = &self.driven.completions;
-        let rows = self.acknowledged_rows();
-        let seconds = completions.last().map_or(0.0, |last| seconds(last.at_ns));
+    pub(crate) fn to_measurement(&self, setting: &Setting, repeat: usize) -> Measurement {
+        let Driven { completions, reads_ns, cpu, .. } = &self.driven;
+        let rows = self.driven.acknowledged_rows();
+        let seconds = seconds(self.driven.elapsed_ns);
         let rows_per_second = ratio(rows as f64, seconds);
-        let latency_ms =
-            LatencyMs::from_ns(completions.iter().map(|completion| completion.latency_ns));
+        let latency = Distribution::of_ns(completions.iter().map(|answer| answer.latency_ns));
+        let reads =
+            (setting.task == Task::Mixed).then(|| Distribution::of_ns(reads_ns.iter().copied()));
+        let answers = completions.len() + reads_ns.len();
+        let operations = (setting.task == Task::Mixed).then_some(answers as u64);
+        let (grouping, offered) = match setting.task {
+            Task::Load { grouping, offered } => (Some(grouping), offered),
+            Task::Write | Task::Mixed | Task::Threads => (None, None),
+        };
+        let is_delayed = !setting.flush_delay.is_zero();
         Measurement {
-            experiment: experiment.to_owned(),
+            experiment: setting.task.experiment().to_owned(),
             engine: ENGINE.to_owned(),
             condition: setting.condition,
             durable: setting.condition.is_durable(),
@@ -146,15 +222,32 @@ impl Trial {
             rows,
             seconds,
             rows_per_second,
-            latency_ms,
-            completion_interval_ms: ratio(seconds * 1e3, completions.len() as f64),
-            effective_throughput_1ms: effective_throughput_1ms(rows_per_second, latency_ms.mean),
-            cpu_user_seconds: self.driven.cpu.user_seconds,
-            cpu_system_seconds: self.driven.cpu.system_seconds,
+            latency_ms: latency.summary,
+            completion_interval_ms: ratio(seconds * 1e3, answers as f64),
+            effective_throughput_1ms: effective_throughput_1ms(
+                rows_per_second,
+                latency.summary.mean,
+            ),
+            cpu_user_seconds: cpu.user_seconds,
+            cpu_system_seconds: cpu.system_seconds,
             group_transactions_mean: self.groups.transactions_mean,
             flushes: self.groups.flushes,
-            verified_rows: self.counted.rows,
+            verified_rows: self.verified_rows,
             progress: progress(completions),
+            latency_percentiles_ms: latency.percentiles_ms,
+            setting: grouping.map(|grouping| grouping.to_string()),
+            arrivals: grouping
+                .map(|_| if offered.is_some() { "open" } else { "closed" }.to_owned()),
+            offered_per_second: offered.map(|offered| offered.per_second),
+            offered_share: offered.map(|offered| offered.share),
+            unserved: self.driven.unserved,
+            operations,
+            operations_per_second: operations.map(|count| ratio(count as f64, seconds)),
+            read_latency_ms: reads.as_ref().map(|reads| reads.summary),
+            read_latency_percentiles_ms: reads.map(|reads| reads.percentiles_ms),
+            flush_delay_ms: is_delayed.then(|| milliseconds(setting.flush_delay)),
+            simulated: is_delayed,
+            others_cpu_cores: cpu.others_cores,
         }
     }
 }
@@ -201,8 +294,14 @@ mod tests {
     use super::*;
     use crate::cpu_time::CpuTime;
 
-    const SETTING: Setting =
-        Setting { condition: Condition::Wal, batch: 4_000, in_flight: 1, threads: 1 };
+    const SETTING: Setting = Setting {
+        task: Task::Write,
+        condition: Condition::Wal,
+        batch: 4_000,
+        in_flight: 1,
+        threads: 1,
+        flush_delay: Duration::ZERO,
+    };
 
     /// Transactions of 4,000 rows, one every millisecond, each of which waited 2 ms.
     fn trial(transactions: u64, counted: Counted) -> Trial {
@@ -213,18 +312,19 @@ mod tests {
                 rows: 4_000,
             })
             .collect();
-        let cpu = CpuTime { user_seconds: 0.25, system_seconds: 0.5 };
-        Trial {
-            driven: Driven { completions, cpu },
-            groups: GroupCounts::ONE_COMMIT_A_CALL,
-            counted,
-        }
+        let cpu = CpuTime { user_seconds: 0.25, system_seconds: 0.5, others_cores: Some(0.125) };
+        let elapsed_ns = transactions * 1_000_000;
+        let reads_ns = vec![1_000; 4];
+        let driven = Driven { completions, reads_ns, elapsed_ns, unserved: None, cpu };
+        let doubt = doubt_rows(driven.acknowledged_rows(), counted);
+        let groups = GroupCounts::ONE_COMMIT_A_CALL;
+        Trial { driven, groups, verified_rows: counted.rows, doubt }
     }
 
     #[test]
     fn a_record_holds_what_was_noted() {
         let counted = Counted { rows: 20_000, key_sum: Workload::key_sum(20_000) };
-        let record = trial(5, counted).to_measurement("write", &SETTING, 2);
+        let record = trial(5, counted).to_measurement(&SETTING, 2);
         assert_eq!((record.rows, record.verified_rows, record.repeat), (20_000, 20_000, 2));
         let near = |found: f64, expected: f64| {
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
@@ -232,18 +332,32 @@ mod tests {
         near(record.seconds, 0.005);
         near(record.rows_per_second, 4e6);
         near(record.latency_ms.mean, 2.0);
-        near(record.completion_interval_ms, 1.0);
+        near(record.completion_interval_ms, 5.0 / 9.0);
         near(record.effective_throughput_1ms, 2e6);
         near(record.cpu_user_seconds, 0.25);
         near(record.cpu_system_seconds, 0.5);
         assert!(record.durable);
-        assert_eq!(record.flushes, None);
+        assert_eq!((record.flushes, record.operations), (None, None));
+        assert_eq!(record.others_cpu_cores, Some(0.125));
+        assert!(!record.simulated && record.flush_delay_ms.is_none());
+    }
+
+    #[test]
+    fn a_record_of_the_mixed_task_tells_reads_and_writes_apart() {
+        let setting =
+            Setting { task: Task::Mixed, flush_delay: Duration::from_micros(200), ..SETTING };
+        let record = trial(5, Counted { rows: 20_000, key_sum: 0 }).to_measurement(&setting, 1);
+        assert_eq!((record.experiment.as_str(), record.operations), ("mixed", Some(9)));
+        let reads = record.read_latency_ms.expect("reads");
+        assert!((reads.mean - 0.001).abs() < 1e-9 && (record.latency_ms.mean - 2.0).abs() < 1e-9);
+        assert!((record.operations_per_second.expect("operations") - 1_800.0).abs() < 1e-6);
+        assert!(record.simulated);
+        assert_eq!(record.flush_delay_ms, Some(0.2));
     }
 
     #[test]
     fn the_series_has_a_point_every_ten_thousand_rows_and_one_at_the_end() {
-        let record =
-            trial(7, Counted { rows: 28_000, key_sum: 0 }).to_measurement("write", &SETTING, 1);
+        let record = trial(7, Counted { rows: 28_000, key_sum: 0 }).to_measurement(&SETTING, 1);
         let rows: Vec<u64> = record.progress.iter().map(|point| point.rows).collect();
         assert_eq!(rows, [12_000, 20_000, 28_000]);
         for point in record.progress {
@@ -269,7 +383,7 @@ mod tests {
 
     #[test]
     fn nothing_completed_is_a_record_of_zeros() {
-        let record = trial(0, Counted { rows: 0, key_sum: 0 }).to_measurement("write", &SETTING, 1);
+        let record = trial(0, Counted { rows: 0, key_sum: 0 }).to_measurement(&SETTING, 1);
         assert_eq!(record.rows, 0);
         assert!(
             [record.seconds, record.rows_per_second, record.completion_interval_ms]

@@ -28,7 +28,7 @@ pub struct Results {
 /// One repeat of one condition with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The experiment, such as `write`.
+    /// The experiment: `write`, `mixed`, `threads` or `load`.
     pub experiment: String,
     /// The database, such as `sqlite`.
     pub engine: String,
@@ -38,15 +38,16 @@ pub struct Measurement {
     pub durable: bool,
     /// Rows a transaction.
     pub batch: usize,
-    /// Transactions outstanding at most: the number of threads where callers block.
+    /// Transactions outstanding at most: the number of threads where callers block; 0 in an open
+    /// loop, which has no bound.
     pub in_flight: usize,
     /// Threads that submit.
     pub threads: usize,
     /// Counted from 1.
     pub repeat: usize,
-    /// Rows acknowledged; fewer than asked for when the time limit was reached.
+    /// Rows written and acknowledged; fewer than asked for when the time limit was reached.
     pub rows: u64,
-    /// From the first submission to the last acknowledgement.
+    /// Wall-clock time from the first submission to the last acknowledgement.
     pub seconds: f64,
     /// `rows / seconds`.
     pub rows_per_second: f64,
@@ -70,6 +71,47 @@ pub struct Measurement {
     pub verified_rows: u64,
     /// One point every 10,000 rows, and one at the end.
     pub progress: Vec<ProgressPoint>,
+    /// The latency at each of [`QUANTILES`](crate::statistics::QUANTILES), as `[quantile, ms]`: for
+    /// percentile curves and box plots.
+    #[serde(default)]
+    pub latency_percentiles_ms: Vec<(f64, f64)>,
+    /// `load`: how groups were formed, such as `adaptive`, `group 64` or `delay 1 ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
+    /// `load`: `closed` or `open`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<String>,
+    /// Open loop: Poisson arrivals a second. Latencies then count from the intended arrival.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_second: Option<f64>,
+    /// Open loop: the same as a share of the measured capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_share: Option<f64>,
+    /// Open loop: arrivals that had not been submitted when the time limit came. With any, the
+    /// setting was overloaded and its latencies are lower bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unserved: Option<u64>,
+    /// `mixed`: reads and writes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<u64>,
+    /// `mixed`: `operations / seconds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations_per_second: Option<f64>,
+    /// `mixed`: how long the reads took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_latency_ms: Option<LatencyMs>,
+    /// `mixed`: as `latency_percentiles_ms`, of the reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_latency_percentiles_ms: Option<Vec<(f64, f64)>>,
+    /// Milliseconds added to every flush, to show a slower disk; absent on the disk as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_delay_ms: Option<f64>,
+    /// Whether flushes were delayed, so that the figure belongs to no real disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulated: bool,
+    /// Cores that other processes used, on average, while the clock ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpu_cores: Option<f64>,
 }
 
 /// The columns that experiment 1 prints every 10,000 rows.
@@ -153,6 +195,19 @@ pub(crate) mod tests {
                 latency_ms: 0.5,
                 completion_interval_ms: 0.5,
             }],
+            latency_percentiles_ms: vec![(0.0, 0.4), (0.5, 0.5), (1.0, 0.9)],
+            setting: None,
+            arrivals: None,
+            offered_per_second: None,
+            offered_share: None,
+            unserved: None,
+            operations: None,
+            operations_per_second: None,
+            read_latency_ms: None,
+            read_latency_percentiles_ms: None,
+            flush_delay_ms: None,
+            simulated: false,
+            others_cpu_cores: None,
         }
     }
 
@@ -184,6 +239,7 @@ pub(crate) mod tests {
             "verified_rows",
             "repeat",
             "progress",
+            "latency_percentiles_ms",
         ];
         documented.sort_unstable();
         assert_eq!(fields, documented);
@@ -193,6 +249,15 @@ pub(crate) mod tests {
         let latency: Vec<&String> =
             record["latency_ms"].as_object().expect("an object").keys().collect();
         assert_eq!(latency, ["mean", "p50", "p90", "p99", "p999", "max"]);
+    }
+
+    #[test]
+    fn records_of_before_the_percentile_curves_can_be_read() {
+        let mut record =
+            serde_json::to_value(example(Condition::Wal, 1, 10.0)).expect("serializes");
+        record.as_object_mut().expect("an object").remove("latency_percentiles_ms");
+        let read: Measurement = serde_json::from_value(record).expect("reads");
+        assert!(read.latency_percentiles_ms.is_empty() && !read.simulated);
     }
 
     #[test]

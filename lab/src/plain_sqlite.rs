@@ -2,57 +2,57 @@
 //!
 //! Prepared statements from the connection's cache, SQLite's defaults otherwise (automatic
 //! checkpoint at 1,000 pages, default page size and cache). Several threads share one connection
-//! behind a mutex, which is what a program does that has one database and many callers.
+//! behind a mutex, which is what a program does that has one database and many callers, or have a
+//! connection each and wait for each other by SQLite's own busy handler.
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::condition::SqliteModes;
 use crate::database::{CREATE_TABLE, insert_rows};
 use crate::error::LabError;
+use crate::operations::Operations;
 use crate::workload::Workload;
 
-/// One shared connection.
+/// How long a connection waits for the others. Nobody is to fail for want of patience: how long
+/// they wait is what is measured.
+const BUSY_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// One shared connection, or one a thread.
 #[derive(Debug)]
 pub(crate) struct PlainSqlite {
-    connection: Mutex<Connection>,
+    connections: Vec<Mutex<Connection>>,
 }
 
 impl PlainSqlite {
-    /// Creates the database at `path` in the given modes, with its table.
-    pub(crate) fn create(path: &Path, modes: SqliteModes) -> Result<Self, LabError> {
-        let create = || {
-            let connection = Connection::open(path)?;
-            connection.pragma_update(None, "synchronous", modes.synchronous)?;
-            let answer: String = connection.pragma_update_and_check(
-                None,
-                "journal_mode",
-                modes.journal_mode,
-                |row| row.get(0),
-            )?;
-            connection.execute_batch(CREATE_TABLE)?;
-            Ok((connection, answer))
-        };
-        let (connection, answer) =
-            create().map_err(LabError::sqlite("create the database", path))?;
-        if answer != modes.journal_mode {
-            return Err(LabError::Options(format!(
-                "SQLite answered journal_mode={answer} instead of {} for {}; \
-                 choose a folder on a local file system with --dir",
-                modes.journal_mode,
-                path.display()
-            )));
-        }
-        Ok(Self { connection: Mutex::new(connection) })
+    /// Opens the database at `path`, or creates it, in the given modes, with its table.
+    pub(crate) fn open(
+        path: &Path,
+        modes: SqliteModes,
+        connections: usize,
+    ) -> Result<Self, LabError> {
+        let connections = (0..connections).map(|_| connect(path, modes).map(Mutex::new));
+        Ok(Self { connections: connections.collect::<Result<_, _>>()? })
+    }
+
+    fn connection(&self, thread: usize) -> MutexGuard<'_, Connection> {
+        let connection = &self.connections[thread % self.connections.len()];
+        connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Inserts and commits the rows: a plain autocommit `INSERT` for one, else `BEGIN IMMEDIATE`,
     /// the rows and `COMMIT`.
-    pub(crate) fn transact(&self, workload: &Workload, rows: Range<usize>) -> rusqlite::Result<()> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn transact(
+        &self,
+        thread: usize,
+        workload: &Workload,
+        rows: Range<usize>,
+    ) -> rusqlite::Result<()> {
+        let connection = self.connection(thread);
         if rows.len() == 1 {
             return insert_rows(&connection, workload, rows);
         }
@@ -62,11 +62,50 @@ impl PlainSqlite {
         Ok(())
     }
 
-    /// Closes the connection, which checkpoints and removes a write-ahead log.
-    pub(crate) fn close(self, path: &Path) -> Result<(), LabError> {
-        let connection = self.connection.into_inner().unwrap_or_else(PoisonError::into_inner);
-        connection.close().map_err(|(_, source)| LabError::sqlite("close", path)(source))
+    /// Carries out a mixed operation, each write a commit.
+    pub(crate) fn operate(&self, operations: &Operations, number: usize) -> rusqlite::Result<()> {
+        let connection = self.connection(0);
+        if Operations::is_write(number) {
+            operations.write(&connection, number)
+        } else {
+            operations.read(&connection, number).map(drop)
+        }
     }
+
+    /// Closes the connections; the last checkpoints and removes a write-ahead log.
+    pub(crate) fn close(self, path: &Path) -> Result<(), LabError> {
+        for connection in self.connections {
+            let connection = connection.into_inner().unwrap_or_else(PoisonError::into_inner);
+            connection.close().map_err(|(_, source)| LabError::sqlite("close", path)(source))?;
+        }
+        Ok(())
+    }
+}
+
+fn connect(path: &Path, modes: SqliteModes) -> Result<Connection, LabError> {
+    let connect = || {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.pragma_update(None, "synchronous", modes.synchronous)?;
+        let answer: String = connection.pragma_update_and_check(
+            None,
+            "journal_mode",
+            modes.journal_mode,
+            |row| row.get(0),
+        )?;
+        connection.execute_batch(CREATE_TABLE)?;
+        Ok((connection, answer))
+    };
+    let (connection, answer) = connect().map_err(LabError::sqlite("open the database", path))?;
+    if answer != modes.journal_mode {
+        return Err(LabError::Options(format!(
+            "SQLite answered journal_mode={answer} instead of {} for {}; \
+             choose a folder on a local file system with --dir",
+            modes.journal_mode,
+            path.display()
+        )));
+    }
+    Ok(connection)
 }
 
 #[cfg(test)]
@@ -76,7 +115,7 @@ mod tests {
     use crate::database::{Counted, count_rows};
 
     fn pragma<T: rusqlite::types::FromSql>(sqlite: &PlainSqlite, name: &str) -> T {
-        let connection = sqlite.connection.lock().expect("not poisoned");
+        let connection = sqlite.connection(0);
         connection.pragma_query_value(None, name, |row| row.get(0)).expect("answers")
     }
 
@@ -89,7 +128,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().expect("a folder");
             let modes = condition.sqlite_modes().expect("plain SQLite");
-            let sqlite = PlainSqlite::create(&folder.path().join("t.db"), modes).expect("creates");
+            let sqlite = PlainSqlite::open(&folder.path().join("t.db"), modes, 1).expect("creates");
             assert_eq!(pragma::<String>(&sqlite, "journal_mode"), journal_mode);
             assert_eq!(pragma::<i64>(&sqlite, "synchronous"), synchronous);
             assert_eq!(pragma::<i64>(&sqlite, "wal_autocheckpoint"), 1_000);
@@ -101,16 +140,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.db");
         let workload = Workload::generate(11, 1);
-        let sqlite = PlainSqlite::create(&path, Condition::Wal.sqlite_modes().expect("plain"))
+        let sqlite = PlainSqlite::open(&path, Condition::Wal.sqlite_modes().expect("plain"), 2)
             .expect("creates");
-        sqlite.transact(&workload, 0..1).expect("one row");
+        sqlite.transact(0, &workload, 0..1).expect("one row");
         assert_eq!(count_rows(&path).expect("counts").rows, 1);
-        sqlite.transact(&workload, 1..11).expect("a batch");
+        sqlite.transact(1, &workload, 1..11).expect("a batch");
         assert_eq!(
             count_rows(&path).expect("counts"),
             Counted { rows: 11, key_sum: Workload::key_sum(11) }
         );
-        sqlite.transact(&workload, 3..4).expect_err("a row twice");
+        sqlite.transact(1, &workload, 3..4).expect_err("a row twice");
         sqlite.close(&path).expect("closes");
         assert!(!folder.path().join("t.db-wal").exists());
     }

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 /// The latency that effective throughput is measured against, in milliseconds.
 pub const TARGET_LATENCY_MS: f64 = 1.0;
 
+/// The quantiles that records keep of a distribution: minimum, what a box plot needs, the tail,
+/// maximum.
+pub const QUANTILES: [f64; 14] =
+    [0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0];
+
 const NS_PER_MS: f64 = 1e6;
 
 /// The longest latency that the percentiles tell apart: an hour. Mean and maximum have no such
@@ -34,7 +39,22 @@ pub struct LatencyMs {
 
 impl LatencyMs {
     /// Sums up latencies given in nanoseconds; all zero when there are none.
+    #[cfg(test)]
     pub(crate) fn from_ns(latencies_ns: impl IntoIterator<Item = u64>) -> Self {
+        Distribution::of_ns(latencies_ns).summary
+    }
+}
+
+/// A summary and the latencies at [`QUANTILES`], from one pass over the data.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Distribution {
+    pub(crate) summary: LatencyMs,
+    /// Pairs of quantile and milliseconds; empty when there is nothing.
+    pub(crate) percentiles_ms: Vec<(f64, f64)>,
+}
+
+impl Distribution {
+    pub(crate) fn of_ns(latencies_ns: impl IntoIterator<Item = u64>) -> Self {
         let mut histogram = Histogram::<u64>::new_with_max(HISTOGRAM_MAX_NS, 3)
             .expect("a range and a precision that are supported");
         let (mut sum_ns, mut max_ns, mut count) = (0_u128, 0_u64, 0_u64);
@@ -47,14 +67,17 @@ impl LatencyMs {
         // The histogram answers with the upper end of a bucket, which may lie above the true
         // maximum.
         let at = |quantile| histogram.value_at_quantile(quantile).min(max_ns) as f64 / NS_PER_MS;
-        Self {
+        let summary = LatencyMs {
             mean: if count == 0 { 0.0 } else { sum_ns as f64 / count as f64 / NS_PER_MS },
             p50: at(0.50),
             p90: at(0.90),
             p99: at(0.99),
             p999: at(0.999),
             max: max_ns as f64 / NS_PER_MS,
-        }
+        };
+        let quantiles = if count == 0 { &[][..] } else { &QUANTILES };
+        let percentiles_ms = quantiles.iter().map(|&quantile| (quantile, at(quantile))).collect();
+        Self { summary, percentiles_ms }
     }
 }
 
@@ -137,6 +160,18 @@ mod tests {
         let latency = LatencyMs::from_ns(std::iter::repeat_n(10_000, 9_999).chain([2_000_000_000]));
         close(latency.p999, 0.01, 0.001);
         close(latency.max, 2_000.0, 1e-12);
+    }
+
+    #[test]
+    fn the_curve_rises_from_the_minimum_to_the_maximum() {
+        let curve = Distribution::of_ns((1..=1_000_u64).map(|n| n * 1_000)).percentiles_ms;
+        let (quantiles, values): (Vec<f64>, Vec<f64>) = curve.into_iter().unzip();
+        assert_eq!(quantiles, QUANTILES);
+        assert!(values.is_sorted(), "{values:?}");
+        close(values[0], 0.001, 0.001);
+        close(values[4], 0.25, 0.001);
+        close(values[13], 1.0, 1e-12);
+        assert!(Distribution::of_ns([]).percentiles_ms.is_empty());
     }
 
     #[test]

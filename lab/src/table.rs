@@ -1,4 +1,4 @@
-//! The table for the terminal, made from the records alone and readable at 100 columns.
+//! The tables for the terminal, made from the records alone and readable at 100 columns.
 
 use std::fmt::Write as _;
 
@@ -7,6 +7,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, Tab
 use crate::condition::Condition;
 use crate::environment::Environment;
 use crate::measurement::{Measurement, Results};
+use crate::quality::{is_same_setting, warnings};
 use crate::statistics::Spread;
 
 /// Lines above, below and under the header; the columns are apart by blanks.
@@ -29,19 +30,148 @@ impl Row<'_> {
         let values = self.repeats.iter().map(|measurement| figure(measurement));
         Spread::of(values).unwrap_or(Spread { min: 0.0, median: 0.0, max: 0.0 })
     }
+
+    fn median(&self, figure: impl Fn(&Measurement) -> f64) -> f64 {
+        self.spread(figure).median
+    }
+
+    fn name(&self) -> String {
+        let mark = if self.first().durable { "" } else { " *" };
+        format!("{}{mark}", self.first().condition)
+    }
+
+    fn rows_per_second(&self) -> Spread {
+        self.spread(|m| m.rows_per_second)
+    }
+
+    /// Wall-clock time of an operation in microseconds.
+    fn operation_us(&self) -> f64 {
+        self.median(|m| 1e6 / m.operations_per_second.unwrap_or(f64::INFINITY))
+    }
+
+    fn range(&self) -> String {
+        let Spread { min, max, .. } = self.rows_per_second();
+        format!("{}..{}", short(min), short(max))
+    }
 }
 
-/// The environment in a few lines, the table with medians over the repeats, and what has to be
-/// known to read it.
-#[must_use]
-pub fn write_table(results: &Results) -> String {
-    let rows = rows_by_setting(&results.measurements);
-    let reference = rows.iter().find(|row| row.first().condition == Condition::Wal);
-    let reference_rows_per_second = reference.map(|row| row.spread(|m| m.rows_per_second).median);
+/// What is comparable: one experiment on one disk, real or simulated.
+#[derive(PartialEq)]
+struct Section<'a> {
+    experiment: &'a str,
+    arrivals: Option<&'a str>,
+    flush_delay_ms: Option<f64>,
+}
 
+impl<'a> Section<'a> {
+    fn of(measurement: &'a Measurement) -> Self {
+        Self {
+            experiment: &measurement.experiment,
+            arrivals: measurement.arrivals.as_deref(),
+            flush_delay_ms: measurement.flush_delay_ms,
+        }
+    }
+
+    fn title(&self) -> String {
+        let mut title = match (self.experiment, self.arrivals) {
+            ("write", _) => "write: rows of a key and a UUID, by rows a transaction".to_owned(),
+            ("mixed", _) => "mixed: a read and a write of a random key in turn".to_owned(),
+            ("threads", _) => "threads: single documents, each a transaction of its own".to_owned(),
+            ("load", Some("open")) => "load, open loop: Poisson arrivals".to_owned(),
+            ("load", _) => "load, closed loop: so many transactions in flight".to_owned(),
+            (other, _) => other.to_owned(),
+        };
+        if let Some(delay) = self.flush_delay_ms {
+            let _infallible = write!(title, " (SIMULATED disk: {delay} ms added to every flush)");
+        }
+        title
+    }
+
+    fn table(&self, rows: &[Row<'_>]) -> Table {
+        match (self.experiment, self.arrivals) {
+            ("mixed", _) => mixed_table(rows),
+            ("threads", _) => threads_table(rows),
+            ("load", Some("open")) => open_table(rows),
+            ("load", _) => closed_table(rows),
+            _ => write_table(rows),
+        }
+    }
+
+    fn how_to_read(&self) -> &'static str {
+        match (self.experiment, self.arrivals) {
+            ("mixed", _) => {
+                "wall, user, system: seconds, of all operations together. x wal: wall time an operation\n\
+                 against that of `wal`, lower is better. write: what a caller waits for a write."
+            }
+            ("threads", _) => {
+                "rows/s: median over the repeats. x shared: against one commit each on a shared connection,\n\
+                 with as many threads. wait: what a thread waits for its transaction. group: transactions a\n\
+                 commit."
+            }
+            ("load", Some("open")) => {
+                "wait: from the intended arrival, in milliseconds. Beside the adaptive setting, the fixed one\n\
+                 with the lowest p99 at that load. left: arrivals not even submitted in time; with any, the\n\
+                 setting was overloaded."
+            }
+            ("load", _) => {
+                "Beside the adaptive setting, the fixed one with the highest throughput at that load: its p99\n\
+                 and the adaptive setting's figures against its. group: transactions a commit."
+            }
+            _ => {
+                "rows/s: median over the repeats. x wal: against `wal` at the first batch. wait: what a caller\n\
+                 waits, from submit to the answer. rows/s at 1 ms: effective throughput, which is\n\
+                 rows/s x (1 ms / mean wait). group: transactions a commit."
+            }
+        }
+    }
+}
+
+/// The environment in a few lines, a table for each experiment and disk with medians over the
+/// repeats, and what has to be known to read it.
+#[must_use]
+pub fn tables(results: &Results) -> String {
+    let mut text = describe(&results.environment);
+    let mut sections: Vec<(Section<'_>, Vec<&Measurement>)> = Vec::new();
+    for measurement in &results.measurements {
+        let section = Section::of(measurement);
+        match sections.iter_mut().find(|(other, _)| *other == section) {
+            Some((_, measurements)) => measurements.push(measurement),
+            None => sections.push((section, vec![measurement])),
+        }
+    }
+    for (section, measurements) in &sections {
+        let rows = rows_by_setting(measurements);
+        let mut table = section.table(&rows);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 0));
+            if index > 0 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let _infallible =
+            write!(text, "\n\n{}\n{table}\n{}", section.title(), section.how_to_read());
+        text.push_str(&notes(measurements, &rows));
+    }
+    for warning in results.environment.warnings.iter().chain(&warnings(results)) {
+        let _infallible = write!(text, "\nwarning: {warning}");
+    }
+    text
+}
+
+fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    table.set_header(header);
+    table
+}
+
+fn add_row<const N: usize>(table: &mut Table, cells: [String; N]) {
+    table.add_row(cells.map(Cell::new));
+}
+
+fn write_table(rows: &[Row<'_>]) -> Table {
+    let reference = median_of(rows, |m| m.condition == Condition::Wal);
+    let mut table = new_table([
         "condition",
         "batch",
         "in\nflight",
@@ -54,52 +184,221 @@ pub fn write_table(results: &Results) -> String {
         "group",
     ]);
     let mut batch = None;
-    for row in &rows {
-        if batch.is_some_and(|batch| batch != row.first().batch) {
+    for row in rows {
+        let first = row.first();
+        if batch.is_some_and(|batch| batch != first.batch) {
             table.add_row([""]);
         }
-        batch = Some(row.first().batch);
-        table.add_row(cells(row, reference_rows_per_second));
+        batch = Some(first.batch);
+        let rows_per_second = row.rows_per_second().median;
+        add_row(
+            &mut table,
+            [
+                row.name(),
+                grouped(first.batch as f64),
+                grouped(first.in_flight as f64),
+                grouped(rows_per_second),
+                row.range(),
+                ratio(rows_per_second, reference),
+                significant(row.median(|m| m.latency_ms.p50)),
+                significant(row.median(|m| m.latency_ms.p99)),
+                grouped(row.median(|m| m.effective_throughput_1ms)),
+                significant(row.median(|m| m.group_transactions_mean)),
+            ],
+        );
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 0));
-        if index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{}\n{table}\n{}", describe(&results.environment), notes(results, &rows))
+    table
 }
 
-fn cells(row: &Row<'_>, reference_rows_per_second: Option<f64>) -> Vec<Cell> {
-    let first = row.first();
-    let rows_per_second = row.spread(|m| m.rows_per_second);
-    let mark = if first.durable { "" } else { " *" };
-    let ratio = reference_rows_per_second.filter(|&reference| reference > 0.0).map_or_else(
-        || "-".to_owned(),
-        |reference| significant(rows_per_second.median / reference),
-    );
-    [
-        format!("{}{mark}", first.condition),
-        grouped(first.batch as f64),
-        grouped(first.in_flight as f64),
-        grouped(rows_per_second.median),
-        format!("{}..{}", short(rows_per_second.min), short(rows_per_second.max)),
-        ratio,
-        significant(row.spread(|m| m.latency_ms.p50).median),
-        significant(row.spread(|m| m.latency_ms.p99).median),
-        grouped(row.spread(|m| m.effective_throughput_1ms).median),
-        significant(row.spread(|m| m.group_transactions_mean).median),
-    ]
-    .map(Cell::new)
-    .into()
+fn mixed_table(rows: &[Row<'_>]) -> Table {
+    let reference =
+        rows.iter().find(|row| row.first().condition == Condition::Wal).map(Row::operation_us);
+    let mut table = new_table([
+        "condition",
+        "in\nflight",
+        "operations",
+        "wall\ns",
+        "user\ns",
+        "system\ns",
+        "us an\noperation",
+        "x wal",
+        "write p50\nms",
+        "write p99\nms",
+        "group",
+    ]);
+    for row in rows {
+        add_row(
+            &mut table,
+            [
+                row.name(),
+                grouped(row.first().in_flight as f64),
+                grouped(row.median(|m| m.operations.unwrap_or_default() as f64)),
+                significant(row.median(|m| m.seconds)),
+                significant(row.median(|m| m.cpu_user_seconds)),
+                significant(row.median(|m| m.cpu_system_seconds)),
+                significant(row.operation_us()),
+                ratio(row.operation_us(), reference),
+                significant(row.median(|m| m.latency_ms.p50)),
+                significant(row.median(|m| m.latency_ms.p99)),
+                significant(row.median(|m| m.group_transactions_mean)),
+            ],
+        );
+    }
+    table
+}
+
+fn threads_table(rows: &[Row<'_>]) -> Table {
+    let mut table = new_table([
+        "condition",
+        "threads",
+        "rows/s",
+        "min..max",
+        "x shared",
+        "wait p50\nms",
+        "wait p99\nms",
+        "longest\nms",
+        "group",
+    ]);
+    let mut threads = None;
+    for row in rows {
+        let first = row.first();
+        if threads.is_some_and(|threads| threads != first.threads) {
+            table.add_row([""]);
+        }
+        threads = Some(first.threads);
+        let reference =
+            median_of(rows, |m| m.condition == Condition::Shared && m.threads == first.threads);
+        add_row(
+            &mut table,
+            [
+                row.name(),
+                grouped(first.threads as f64),
+                grouped(row.rows_per_second().median),
+                row.range(),
+                ratio(row.rows_per_second().median, reference),
+                significant(row.median(|m| m.latency_ms.p50)),
+                significant(row.median(|m| m.latency_ms.p99)),
+                significant(row.median(|m| m.latency_ms.max)),
+                significant(row.median(|m| m.group_transactions_mean)),
+            ],
+        );
+    }
+    table
+}
+
+/// The adaptive rows, each with the fixed row of the same load that `better` prefers.
+fn adaptive_and_best<'a, 'b>(
+    rows: &'a [Row<'b>],
+    better: impl Fn(&Row<'b>) -> f64,
+) -> Vec<(&'a Row<'b>, Option<&'a Row<'b>>)> {
+    let load = |row: &Row<'_>| (row.first().in_flight, row.first().offered_share);
+    let is_adaptive = |row: &Row<'_>| row.first().setting.as_deref() == Some("adaptive");
+    let best_beside = |adaptive: &Row<'_>| {
+        rows.iter()
+            .filter(|row| !is_adaptive(row) && load(row) == load(adaptive))
+            .max_by(|one, other| better(one).total_cmp(&better(other)))
+    };
+    rows.iter().filter(|row| is_adaptive(row)).map(|row| (row, best_beside(row))).collect()
+}
+
+fn closed_table(rows: &[Row<'_>]) -> Table {
+    let mut table = new_table([
+        "in flight",
+        "adaptive\nrows/s",
+        "min..max",
+        "wait p50\nms",
+        "wait p99\nms",
+        "group",
+        "best fixed",
+        "its\nrows/s",
+        "its p99\nms",
+        "rows/s\nx best",
+        "p99\nx best",
+    ]);
+    for (row, best) in adaptive_and_best(rows, |row| row.rows_per_second().median) {
+        let p99 = |row: &Row<'_>| row.median(|m| m.latency_ms.p99);
+        let best_rows = best.map(|best| best.rows_per_second().median);
+        add_row(
+            &mut table,
+            [
+                grouped(row.first().in_flight as f64),
+                grouped(row.rows_per_second().median),
+                row.range(),
+                significant(row.median(|m| m.latency_ms.p50)),
+                significant(p99(row)),
+                significant(row.median(|m| m.group_transactions_mean)),
+                setting_name(best),
+                best_rows.map_or_else(none, grouped),
+                best.map(p99).map_or_else(none, significant),
+                ratio(row.rows_per_second().median, best_rows),
+                ratio(p99(row), best.map(p99)),
+            ],
+        );
+    }
+    table
+}
+
+fn open_table(rows: &[Row<'_>]) -> Table {
+    let mut table = new_table([
+        "load",
+        "arrivals\na second",
+        "adaptive\np50 ms",
+        "adaptive\np99 ms",
+        "group",
+        "left",
+        "best fixed",
+        "its p50\nms",
+        "its p99\nms",
+        "p99\nx best",
+    ]);
+    for (row, best) in adaptive_and_best(rows, |row| -row.median(|m| m.latency_ms.p99)) {
+        let (p50, p99) = (
+            |row: &Row<'_>| row.median(|m| m.latency_ms.p50),
+            |row: &Row<'_>| row.median(|m| m.latency_ms.p99),
+        );
+        add_row(
+            &mut table,
+            [
+                format!("{:.0}%", row.first().offered_share.unwrap_or_default() * 100.0),
+                grouped(row.median(|m| m.offered_per_second.unwrap_or_default())),
+                significant(p50(row)),
+                significant(p99(row)),
+                significant(row.median(|m| m.group_transactions_mean)),
+                grouped(row.median(|m| m.unserved.unwrap_or_default() as f64)),
+                setting_name(best),
+                best.map(p50).map_or_else(none, significant),
+                best.map(p99).map_or_else(none, significant),
+                ratio(p99(row), best.map(p99)),
+            ],
+        );
+    }
+    table
+}
+
+fn setting_name(row: Option<&Row<'_>>) -> String {
+    row.and_then(|row| row.first().setting.clone()).unwrap_or_else(none)
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+/// The median rows/s of the first row of a kind.
+fn median_of(rows: &[Row<'_>], is_it: impl Fn(&Measurement) -> bool) -> Option<f64> {
+    rows.iter().find(|row| is_it(row.first())).map(|row| row.rows_per_second().median)
+}
+
+fn ratio(figure: f64, reference: Option<f64>) -> String {
+    reference
+        .filter(|&reference| reference > 0.0)
+        .map_or_else(none, |reference| significant(figure / reference))
 }
 
 /// Gathers the repeats of each setting, in the order of their first appearance.
-fn rows_by_setting(measurements: &[Measurement]) -> Vec<Row<'_>> {
-    let setting = |m: &Measurement| (m.condition, m.batch, m.in_flight, m.threads);
+fn rows_by_setting<'a>(measurements: &[&'a Measurement]) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for measurement in measurements {
-        match rows.iter_mut().find(|row| setting(row.first()) == setting(measurement)) {
+    for &measurement in measurements {
+        match rows.iter_mut().find(|row| is_same_setting(row.first(), measurement)) {
             Some(row) => row.repeats.push(measurement),
             None => rows.push(Row { repeats: vec![measurement] }),
         }
@@ -142,21 +441,18 @@ pub fn describe(environment: &Environment) -> String {
     )
 }
 
-fn notes(results: &Results, rows: &[Row<'_>]) -> String {
-    let mut text = String::from(
-        "rows/s: median over the repeats. x wal: against `wal` at the first batch. wait: what a caller\n\
-         waits, from submit to the answer. rows/s at 1 ms: effective throughput, which is\n\
-         rows/s x (1 ms / mean wait). group: transactions a commit.",
-    );
-    let threads = results.measurements.iter().map(|m| m.threads).max().unwrap_or_default();
-    if threads > 1 {
+fn notes(measurements: &[&Measurement], rows: &[Row<'_>]) -> String {
+    let mut text = String::new();
+    let is_write = measurements.iter().any(|m| m.experiment == "write");
+    let threads = measurements.iter().map(|m| m.threads).max().unwrap_or_default();
+    if is_write && threads > 1 {
         let _infallible = write!(text, "\n{threads} threads submit.");
     }
-    if results.measurements.iter().any(|m| !m.durable) {
+    if measurements.iter().any(|m| !m.durable) {
         text.push_str("\n* not durable: a power cut loses transactions that were acknowledged.");
     }
-    let most = results.measurements.iter().map(|m| m.rows).max().unwrap_or_default();
-    for row in rows {
+    let most = measurements.iter().map(|m| m.rows).max().unwrap_or_default();
+    for row in rows.iter().filter(|_| is_write) {
         let fewest = row.repeats.iter().map(|m| m.rows).min().unwrap_or_default();
         if fewest < most {
             let _infallible = write!(
@@ -168,9 +464,6 @@ fn notes(results: &Results, rows: &[Row<'_>]) -> String {
                 grouped(most as f64)
             );
         }
-    }
-    for warning in &results.environment.warnings {
-        let _infallible = write!(text, "\nwarning: {warning}");
     }
     text
 }
@@ -219,7 +512,7 @@ mod tests {
 
     #[test]
     fn repeats_become_one_row_with_median_spread_and_ratio() {
-        let text = write_table(&results(vec![
+        let text = tables(&results(vec![
             example(Condition::Wal, 1, 1_000.0),
             example(Condition::GroupcommitAsync, 1, 30_000.0),
             example(Condition::Wal, 1, 3_000.0),
@@ -238,12 +531,12 @@ mod tests {
 
     #[test]
     fn the_ratio_refers_to_wal_at_the_first_batch_and_is_left_out_without_it() {
-        let text = write_table(&results(vec![
+        let text = tables(&results(vec![
             example(Condition::Wal, 1, 1_000.0),
             example(Condition::Wal, 100, 8_000.0),
         ]));
         assert!(text.lines().any(|line| line.contains("8,000") && line.contains("8.00")), "{text}");
-        let text = write_table(&results(vec![example(Condition::Default, 1, 1_000.0)]));
+        let text = tables(&results(vec![example(Condition::Default, 1, 1_000.0)]));
         assert!(
             text.lines().any(|line| line.contains("default") && line.contains(" - ")),
             "{text}"
@@ -254,7 +547,7 @@ mod tests {
     fn what_is_not_durable_or_not_complete_is_said() {
         let mut slow = example(Condition::Default, 1, 10.0);
         slow.rows = 999;
-        let text = write_table(&results(vec![slow, example(Condition::WalNormal, 1, 1e6)]));
+        let text = tables(&results(vec![slow, example(Condition::WalNormal, 1, 1e6)]));
         assert!(text.contains("wal-normal *") && text.contains("* not durable"), "{text}");
         assert!(
             text.contains("default, batch 1: ended by the time limit after 999 of 1,000 rows"),
@@ -271,10 +564,60 @@ mod tests {
         large.latency_ms.p99 = 12_345.6;
         large.effective_throughput_1ms = 1_234_567.0;
         large.group_transactions_mean = 1_024.0;
-        let text = write_table(&results(vec![example(Condition::Wal, 1, 1_234.0), large]));
+        let text = tables(&results(vec![example(Condition::Wal, 1, 1_234.0), large]));
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
         }
+    }
+
+    #[test]
+    fn each_experiment_and_disk_has_a_table_of_its_own() {
+        let mut slower = example(Condition::Wal, 1, 900.0);
+        (slower.simulated, slower.flush_delay_ms) = (true, Some(1.0));
+        let mut merged = example(Condition::Merged, 1, 5_000.0);
+        merged.experiment = "threads".to_owned();
+        let shared = Measurement { condition: Condition::Shared, ..merged.clone() };
+        let shared = Measurement { rows_per_second: 1_000.0, ..shared };
+        let mut mixed = example(Condition::Wal, 1, 1_000.0);
+        mixed.experiment = "mixed".to_owned();
+        (mixed.operations, mixed.operations_per_second) = (Some(2_000), Some(20_000.0));
+        let text = tables(&results(vec![
+            example(Condition::Wal, 1, 1_000.0),
+            slower,
+            shared,
+            merged,
+            mixed,
+        ]));
+        for title in ["write: rows", "(SIMULATED disk: 1 ms added", "threads: single", "mixed: a"] {
+            assert!(text.contains(title), "{title}: {text}");
+        }
+        let merged = text.lines().find(|line| line.starts_with("merged")).expect("a row");
+        assert!(merged.contains("5.00"), "{merged}");
+        assert!(text.contains("50.0"), "50 us an operation: {text}");
+    }
+
+    #[test]
+    fn a_load_shows_the_adaptive_setting_beside_the_best_fixed_one() {
+        let load = |setting: &str, in_flight: usize, rows_per_second: f64, p99: f64| {
+            let mut record = example(Condition::GroupcommitAsync, 1, rows_per_second);
+            record.experiment = "load".to_owned();
+            record.setting = Some(setting.to_owned());
+            record.arrivals = Some("closed".to_owned());
+            record.in_flight = in_flight;
+            record.latency_ms.p99 = p99;
+            record
+        };
+        let text = tables(&results(vec![
+            load("adaptive", 8, 9_000.0, 1.1),
+            load("group 1", 8, 10_000.0, 1.0),
+            load("group 64", 8, 5_000.0, 3.0),
+            load("adaptive", 16, 20_000.0, 1.0),
+        ]));
+        let line = |start: &str| text.lines().find(|line| line.starts_with(start)).expect("a row");
+        let eight = line("8 ");
+        assert!(eight.contains("group 1 ") && eight.contains("0.900"), "{eight}");
+        assert!(eight.ends_with("1.10"), "{eight}");
+        assert!(line("16").trim_end().ends_with('-'), "{text}");
     }
 
     #[test]

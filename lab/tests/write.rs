@@ -4,20 +4,23 @@ use std::time::Duration;
 
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::measurement::{Measurement, Results};
-use groupcommit_lab::table::write_table;
-use groupcommit_lab::write::{Event, WriteOptions, run_write};
+use groupcommit_lab::table::tables;
+use groupcommit_lab::write::{WriteOptions, run_write};
+use groupcommit_lab::{Common, Event};
 
 const ROWS: usize = 2_000;
+
+fn common(out: &std::path::Path, repeats: usize) -> Common {
+    Common { repeats, out: out.to_owned(), command_line: "a test".to_owned(), ..Common::default() }
+}
 
 fn options(out: &std::path::Path) -> WriteOptions {
     WriteOptions {
         rows: ROWS,
         batches: vec![1, 30],
         in_flight: vec![50],
-        repeats: 2,
         time_limit: Duration::from_mins(10), // every row, also on a slow disk
-        out: out.to_owned(),
-        command_line: "a test".to_owned(),
+        common: common(out, 2),
         ..WriteOptions::default()
     }
 }
@@ -47,7 +50,7 @@ fn check(measurement: &Measurement) {
             assert_eq!(measurement.flushes, None);
             assert!((measurement.group_transactions_mean - 1.0).abs() < f64::EPSILON);
         }
-        Condition::GroupcommitBlocking | Condition::GroupcommitAsync => {
+        _ => {
             let flushes = measurement.flushes.expect("counted");
             assert!(flushes > 0 && flushes as f64 <= transactions, "{flushes} flushes");
             assert!(measurement.group_transactions_mean >= 1.0);
@@ -84,7 +87,7 @@ fn all_conditions_write_verify_and_record_every_row() {
     );
     let loaded = Results::load(folder.path()).expect("loads");
     assert!(loaded == results, "the records differ from what was measured");
-    let table = write_table(&loaded);
+    let table = tables(&loaded);
     for condition in Condition::ALL {
         assert!(table.contains(condition.name()), "{table}");
     }
@@ -93,7 +96,8 @@ fn all_conditions_write_verify_and_record_every_row() {
 #[test]
 fn several_threads_write_every_row_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = WriteOptions { threads: 5, repeats: 1, ..options(folder.path()) };
+    let options =
+        WriteOptions { threads: 5, common: common(folder.path(), 1), ..options(folder.path()) };
     let results = run_write(&options, |_| {}).expect("measures");
     for measurement in &results.measurements {
         assert_eq!(measurement.threads, 5);
@@ -108,8 +112,10 @@ fn databases_go_to_the_folder_named_for_them() {
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let options = WriteOptions {
         conditions: vec![Condition::WalNormal],
-        database_folder: Some(databases.path().to_owned()),
-        repeats: 1,
+        common: Common {
+            database_folder: Some(databases.path().to_owned()),
+            ..common(out.path(), 1)
+        },
         ..options(out.path())
     };
     let mut folder = None;

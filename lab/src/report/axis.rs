@@ -53,10 +53,10 @@ impl Axis {
             let middle = x(tick).clamp(half, drawing.width - half);
             debug_assert!(middle - half >= free_from);
             free_from = middle + half;
-            let at = (middle, bottom + LINE_HEIGHT);
+            let at = (middle, bottom + LINE_HEIGHT + 3.0);
             drawing.text(at, Anchor::Middle, TextStyle::Muted, tick.label.as_str());
         }
-        let mut y = bottom + LINE_HEIGHT + 2.0;
+        let mut y = bottom + LINE_HEIGHT + 5.0;
         for line in wrap(&self.full_name(), LABEL_SIZE, drawing.width - 20.0) {
             y += LINE_HEIGHT;
             let half = width(&line, LABEL_SIZE) / 2.0;

@@ -2,8 +2,8 @@
 
 use crate::condition::Condition;
 use crate::measurement::Measurement;
+use crate::quality::is_same_setting;
 use crate::report::drawing::Marker;
-use crate::report::section::Disk;
 use crate::statistics::{LatencyMs, Spread};
 
 /// All repeats of one setting, at least one.
@@ -16,24 +16,12 @@ pub(super) struct Case<'a> {
 pub(super) fn cases<'a>(measurements: impl IntoIterator<Item = &'a Measurement>) -> Vec<Case<'a>> {
     let mut cases: Vec<Case<'a>> = Vec::new();
     for measurement in measurements {
-        match cases.iter_mut().find(|case| same_setting(case.first(), measurement)) {
+        match cases.iter_mut().find(|case| is_same_setting(case.first(), measurement)) {
             Some(case) => case.repeats.push(measurement),
             None => cases.push(Case { repeats: vec![measurement] }),
         }
     }
     cases
-}
-
-fn same_setting(one: &Measurement, other: &Measurement) -> bool {
-    // The rate offered follows from the capacity, which each repeat may measure anew.
-    let offered = |m: &Measurement| m.offered_share.or(m.offered_per_second).map(f64::to_bits);
-    let key = |m: &Measurement| (m.condition, m.batch, m.in_flight, m.threads, offered(m));
-    key(one) == key(other)
-        && one.experiment == other.experiment
-        && one.engine == other.engine
-        && one.setting == other.setting
-        && one.arrivals == other.arrivals
-        && Disk::of(one) == Disk::of(other)
 }
 
 impl<'a> Case<'a> {
@@ -95,7 +83,10 @@ impl<'a> Case<'a> {
         let mut name = first.condition.name().to_owned();
         let same = |case: &&Case<'_>| case.first().condition == first.condition;
         if others.iter().filter(same).any(|case| case.first().in_flight != first.in_flight) {
-            name.push_str(&format!(", {} in flight", crate::table::grouped(first.in_flight as f64)));
+            name.push_str(&format!(
+                ", {} in flight",
+                crate::table::grouped(first.in_flight as f64)
+            ));
         }
         if !first.durable {
             name.push_str(" *");

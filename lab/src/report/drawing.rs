@@ -178,7 +178,11 @@ impl Drawing {
                 format!("M{left} {top}l{d} {d}M{left} {bottom}L{right} {top}")
             }
         };
-        let class = format!("{} {}", if marker == Marker::Cross { "cross" } else { "marker" }, class.into());
+        let class = format!(
+            "{} {}",
+            if marker == Marker::Cross { "cross" } else { "marker" },
+            class.into()
+        );
         self.shapes.push(Shape::Path { path, class });
     }
 

@@ -57,7 +57,8 @@ fn flat(measurement: &Measurement) -> Result<Vec<(String, String)>, LabError> {
             match value {
                 Value::Array(_) => {}
                 Value::Object(inner) => {
-                    let joined = |(part, value): (String, Value)| (format!("{name}_{part}"), plain(&value));
+                    let joined =
+                        |(part, value): (String, Value)| (format!("{name}_{part}"), plain(&value));
                     fields.extend(inner.into_iter().map(joined));
                 }
                 value => fields.push((name, plain(&value))),

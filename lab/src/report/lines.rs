@@ -52,7 +52,9 @@ impl LineChart {
         let left = MARGIN + self.upward.label_width() + 6.0;
         let end_labels = self.background().map(|series| width(&series.name, LABEL_SIZE));
         let end_label_width = end_labels.fold(0.0, f64::max);
-        let right = surface_width - MARGIN - if end_label_width > 0.0 { end_label_width + 10.0 } else { 6.0 };
+        let right = surface_width
+            - MARGIN
+            - if end_label_width > 0.0 { end_label_width + 10.0 } else { 6.0 };
         let height = (0.55 * (right - left)).clamp(210.0, 340.0);
         let (top, bottom) = (y, y + height);
 
@@ -111,7 +113,10 @@ fn draw_series(drawing: &mut Drawing, series: &Series, points: &[(f64, f64)]) {
         // Points closer than their own size would hide the line.
         let mut last = f64::NEG_INFINITY;
         for (index, point) in points.iter().enumerate() {
-            if point.0 - last >= 9.0 || index + 1 == points.len() || series.stroke == Stroke::Points(marker) {
+            if point.0 - last >= 9.0
+                || index + 1 == points.len()
+                || series.stroke == Stroke::Points(marker)
+            {
                 drawing.marker(marker, *point, 4.0, class.clone());
                 last = point.0;
             }
@@ -120,10 +125,7 @@ fn draw_series(drawing: &mut Drawing, series: &Series, points: &[(f64, f64)]) {
 }
 
 /// Moves labels up or down as little as it takes for none to touch the next.
-fn apart<'a>(
-    mut labels: Vec<(f64, &'a str)>,
-    (top, bottom): (f64, f64),
-) -> Vec<(f64, &'a str)> {
+fn apart<'a>(mut labels: Vec<(f64, &'a str)>, (top, bottom): (f64, f64)) -> Vec<(f64, &'a str)> {
     labels.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut least = top;
     for label in &mut labels {

@@ -102,12 +102,30 @@ fn charts(disk: Disk, arrivals: Loop, cases: &[Case<'_>]) -> Vec<Figure> {
     };
     let throughput = |m: &Measurement| m.rows_per_second;
     let mut wanted = vec![
-        ("throughput", format!("Durable rows a second {by}"), "rows/s", throughput as fn(&Measurement) -> f64),
-        ("latency-p50", format!("What half of the callers waited at most {by}"), "latency p50, ms", |m| m.latency_ms.p50),
-        ("latency-p99", format!("What 99 of 100 callers waited at most {by}"), "latency p99, ms", |m| m.latency_ms.p99),
-        ("group-size", format!("Transactions that share one commit {by}"), "transactions a group", |m| {
-            m.group_transactions_mean
-        }),
+        (
+            "throughput",
+            format!("Durable rows a second {by}"),
+            "rows/s",
+            throughput as fn(&Measurement) -> f64,
+        ),
+        (
+            "latency-p50",
+            format!("What half of the callers waited at most {by}"),
+            "latency p50, ms",
+            |m| m.latency_ms.p50,
+        ),
+        (
+            "latency-p99",
+            format!("What 99 of 100 callers waited at most {by}"),
+            "latency p99, ms",
+            |m| m.latency_ms.p99,
+        ),
+        (
+            "group-size",
+            format!("Transactions that share one commit {by}"),
+            "transactions a group",
+            |m| m.group_transactions_mean,
+        ),
     ];
     if arrivals == Loop::Open {
         // An open loop completes what arrives: a line for everybody alike.

@@ -82,9 +82,9 @@ fn wall_and_cpu(disk: Disk, cases: &[Case<'_>]) -> RowChart {
         class: class.to_owned(),
         name: name.to_owned(),
     };
-    let values = cases.iter().flat_map(|case| {
-        [case.spread(wall_us).max, case.median(user_us) + case.median(system_us)]
-    });
+    let values = cases
+        .iter()
+        .flat_map(|case| [case.spread(wall_us).max, case.median(user_us) + case.median(system_us)]);
     let group = |case: &Case<'_>| {
         let wall = case.spread(wall_us);
         let (user, system) = (case.median(user_us), case.median(system_us));
@@ -103,7 +103,10 @@ fn wall_and_cpu(disk: Disk, cases: &[Case<'_>]) -> RowChart {
                 Row {
                     name: "CPU, user + system".to_owned(),
                     class: case.class().to_owned(),
-                    mark: Mark::Bar { parts: vec![(user, "shade"), (system, "light")], spread: None },
+                    mark: Mark::Bar {
+                        parts: vec![(user, "shade"), (system, "light")],
+                        spread: None,
+                    },
                     figure: format!("{} + {} µs", significant(user), significant(system)),
                 },
             ],

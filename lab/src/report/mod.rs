@@ -29,6 +29,8 @@ mod rows;
 mod scale;
 mod section;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod text;
 mod threads;
 mod write;
@@ -38,6 +40,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 use crate::measurement::{Measurement, Results};
+use crate::quality;
 use crate::report::section::Section;
 
 /// The name of the page in the folder.
@@ -92,7 +95,8 @@ pub fn write_report(folders: &[PathBuf], out: &Path) -> Result<Report, LabError>
 impl Run {
     /// What makes its figures less than they seem.
     fn warnings(&self) -> Vec<String> {
-        self.results.environment.warnings.clone()
+        let found = quality::warnings(&self.results);
+        self.results.environment.warnings.iter().cloned().chain(found).collect()
     }
 }
 

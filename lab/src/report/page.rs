@@ -80,10 +80,7 @@ fn environment(environment: &Environment, warnings: &[String]) -> Markup {
         ("Processor", format!("{}, {} cores", environment.cpu_model, environment.cpu_cores)),
         ("Memory", format!("{:.1} GiB", environment.memory_bytes as f64 / f64::from(1 << 30))),
         ("System", format!("{}, {}", environment.os, environment.kernel)),
-        (
-            "Disk",
-            format!("{} on {} ({})", disk.kind, disk.device, disk.mount_point.display()),
-        ),
+        ("Disk", format!("{} on {} ({})", disk.kind, disk.device, disk.mount_point.display())),
         (
             "A flush takes",
             format!(

@@ -78,11 +78,20 @@ impl RowChart {
                 if narrow {
                     y += LINE_HEIGHT + 2.0;
                     drawing.text((MARGIN, y - 3.0), Anchor::Start, TextStyle::Label, &*row.name);
+                    let both = width(&row.name, LABEL_SIZE) + width(&row.figure, LABEL_SIZE);
+                    if both + 10.0 > surface_width - 2.0 * MARGIN {
+                        y += LINE_HEIGHT;
+                    }
                     let at = (surface_width - MARGIN, y - 3.0);
                     drawing.text(at, Anchor::End, TextStyle::Label, &*row.figure);
                 } else {
                     let baseline = y + 14.0;
-                    drawing.text((left - 12.0, baseline), Anchor::End, TextStyle::Label, &*row.name);
+                    drawing.text(
+                        (left - 12.0, baseline),
+                        Anchor::End,
+                        TextStyle::Label,
+                        &*row.name,
+                    );
                     let at = (surface_width - MARGIN, baseline);
                     drawing.text(at, Anchor::End, TextStyle::Label, &*row.figure);
                 }
@@ -130,8 +139,8 @@ impl RowChart {
             }
             Mark::Points(points) => {
                 let places = points.iter().map(|(value, _)| x(*value));
-                let (from, to) = places
-                    .fold((right, left), |(from, to), at| (at.min(from), at.max(to)));
+                let (from, to) =
+                    places.fold((right, left), |(from, to), at| (at.min(from), at.max(to)));
                 drawing.line(&[(from, middle), (to, middle)], format!("line thin {class}"));
                 for (value, marker) in points {
                     // The first may lie below the second, and still shows around it.

@@ -110,7 +110,10 @@ impl Scale {
     pub(super) fn percentiles() -> Self {
         let ticks = PERCENTILES
             .iter()
-            .map(|&(quantile, name)| Tick { position: nines(quantile) / LONGEST, label: name.to_owned() })
+            .map(|&(quantile, name)| Tick {
+                position: nines(quantile) / LONGEST,
+                label: name.to_owned(),
+            })
             .collect();
         Self { kind: Kind::Nines, low: 0.0, high: LONGEST, ticks }
     }
@@ -229,7 +232,10 @@ mod tests {
         let scale = Scale::logarithmic([30.0, 400_000.0]);
         assert_eq!(labels(&scale), ["100", "1,000", "10k", "100k"]);
         assert!(scale.position(20.0).abs() < 1e-9 && (scale.position(5e5) - 1.0).abs() < 1e-9);
-        assert_eq!(labels(&Scale::logarithmic([0.003, 0.09])), ["0.002", "0.005", "0.01", "0.02", "0.05", "0.1"]);
+        assert_eq!(
+            labels(&Scale::logarithmic([0.003, 0.09])),
+            ["0.002", "0.005", "0.01", "0.02", "0.05", "0.1"]
+        );
     }
 
     #[test]

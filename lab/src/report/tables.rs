@@ -176,10 +176,11 @@ pub(super) fn threads(disk: Disk, cases: &[Case<'_>]) -> Table {
         let shared = cases.iter().find(|other| {
             other.first().condition == Condition::Shared && other.first().threads == first.threads
         });
-        let ratio = shared.map(|shared| shared.median(rate)).filter(|&rate| rate > 0.0).map_or_else(
-            || "–".to_owned(),
-            |shared| format!("{}×", significant(case.median(rate) / shared)),
-        );
+        let ratio =
+            shared.map(|shared| shared.median(rate)).filter(|&rate| rate > 0.0).map_or_else(
+                || "–".to_owned(),
+                |shared| format!("{}×", significant(case.median(rate) / shared)),
+            );
         vec![
             threads_name(first.condition).to_owned(),
             grouped(first.threads as f64),

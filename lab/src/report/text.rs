@@ -57,6 +57,9 @@ mod tests {
 
     #[test]
     fn a_word_that_fits_nowhere_stands_alone() {
-        assert_eq!(wrap("a groupcommit-async b", LABEL_SIZE, 40.0), ["a", "groupcommit-async", "b"]);
+        assert_eq!(
+            wrap("a groupcommit-async b", LABEL_SIZE, 40.0),
+            ["a", "groupcommit-async", "b"]
+        );
     }
 }

@@ -118,7 +118,10 @@ fn by_threads(
             simulated: disk.remark(),
             key: Vec::new(),
         },
-        across: Axis::new("threads", Scale::settings(cases.iter().map(|c| c.first().threads as f64))),
+        across: Axis::new(
+            "threads",
+            Scale::settings(cases.iter().map(|c| c.first().threads as f64)),
+        ),
         upward: Axis::new(unit, Scale::logarithmic(values())),
         series: series.collect(),
     }

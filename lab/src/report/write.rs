@@ -105,14 +105,18 @@ fn head(disk: Disk, title: &str, remark: &str, cases: &[(usize, Vec<Case<'_>>)])
 }
 
 fn by_latency(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
-    let title = "Effective throughput by rows a transaction, reading latency as what a caller waits";
-    let remark = "Rows/s × (1 ms ÷ mean latency). Bars: medians; whiskers: the repeats' least and most.";
+    let title =
+        "Effective throughput by rows a transaction, reading latency as what a caller waits";
+    let remark =
+        "Rows/s × (1 ms ÷ mean latency). Bars: medians; whiskers: the repeats' least and most.";
     bars(head(disk, title, remark, by_batch), by_batch, |m| m.effective_throughput_1ms)
 }
 
 fn by_interval(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
-    let title = "Effective throughput by rows a transaction, reading latency as the completion interval";
-    let remark = "Rows/s × (1 ms ÷ completion interval): the published reading, which nobody waits for.";
+    let title =
+        "Effective throughput by rows a transaction, reading latency as the completion interval";
+    let remark =
+        "Rows/s × (1 ms ÷ completion interval): the published reading, which nobody waits for.";
     bars(head(disk, title, remark, by_batch), by_batch, |m| {
         effective_throughput_1ms(m.rows_per_second, m.completion_interval_ms)
     })
@@ -170,7 +174,8 @@ fn two_readings(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
         key(Marker::Circle, "latency: what a caller waits"),
         key(Marker::Diamond, "completion interval"),
     ];
-    let (waits, intervals) = (|m: &Measurement| m.latency_ms.mean, |m: &Measurement| m.completion_interval_ms);
+    let (waits, intervals) =
+        (|m: &Measurement| m.latency_ms.mean, |m: &Measurement| m.completion_interval_ms);
     let all: Vec<_> = by_batch.iter().flat_map(|(_, cases)| cases).collect();
     let values = all.iter().flat_map(|case| [case.median(waits), case.median(intervals)]);
     let row = |case: &Case<'_>, cases: &[Case<'_>]| {

@@ -1,0 +1,385 @@
+//! The command line of `groupcommit bench`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use groupcommit_lab::Common;
+use groupcommit_lab::all::AllOptions;
+use groupcommit_lab::condition::Condition;
+use groupcommit_lab::mixed::MixedOptions;
+use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::write::WriteOptions;
+
+/// The conditions of experiment 1, in the order measured.
+const ALL_CONDITIONS: &str = "default,wal,wal-normal,groupcommit-blocking,groupcommit-async";
+
+/// Measure what durable transactions cost on this machine and its disk
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(super) experiment: Experiment,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Experiment {
+    /// Write rows of an integer key and a UUID, by rows a transaction and by who commits
+    ///
+    /// Every condition writes the same rows into the same table with the same SQLite library:
+    /// `default` (rollback journal, FULL), `wal` (write-ahead log, FULL), `wal-normal` (write-ahead
+    /// log, NORMAL: not durable), each one commit a call; `groupcommit-blocking` (callers that
+    /// block) and `groupcommit-async` (callers that keep tickets outstanding). Repeats are
+    /// interleaved, and the rows are counted at the end of each measurement.
+    ///
+    /// Exit codes: 0 measured and verified; 2 usage, environment, a transaction that was not
+    /// committed, or rows missing; 130 stopped by Ctrl-C, with the finished measurements recorded.
+    Write(WriteArguments),
+
+    /// Read and write single rows of a filled table in turn, by who commits
+    ///
+    /// The conditions are those of `write`. One caller reads a random key, then writes one, and so
+    /// on; `groupcommit-async` keeps writes outstanding meanwhile. At the end every row is
+    /// compared with what the operations should have left.
+    Mixed(MixedArguments),
+
+    /// Insert single documents from many threads, each in a durable transaction of its own
+    ///
+    /// `shared`: one commit each on a connection that the threads share; `connections`: a
+    /// connection for every thread; `merged`: groupcommit, with threads that block.
+    Threads(ThreadsArguments),
+
+    /// Run every experiment into one folder of records
+    All(AllArguments),
+}
+
+/// What every experiment takes.
+#[derive(Debug, Args)]
+pub(super) struct CommonArguments {
+    /// How often to measure each setting; the tables show medians
+    #[arg(long, value_name = "N", default_value = "3")]
+    repeat: NonZeroUsize,
+
+    /// Folder for results.json; created when missing, earlier records in it are replaced
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    out: PathBuf,
+
+    /// Folder for the databases, which are removed afterwards: the disk that is measured [default:
+    /// the one of --out]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Seed of the random values, keys and arrivals
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+
+    /// Add so much to every flush of every condition, SQLite's own included, to show a slower
+    /// disk: milliseconds, or with a unit as in 200us or 5ms. Each of a list is measured; what is
+    /// not 0 is marked as simulated
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0",
+        value_parser = parse_delay
+    )]
+    flush_delay: Vec<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WriteArguments {
+    /// Rows to write in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    rows: NonZeroUsize,
+
+    /// Rows a transaction
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,10,100,1000")]
+    batch: Vec<NonZeroUsize>,
+
+    /// Tickets outstanding at a time, for `groupcommit-async`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
+    in_flight: Vec<NonZeroUsize>,
+
+    /// Threads that submit; plain SQLite shares one connection among them by a mutex
+    #[arg(long, value_name = "N", default_value = "1")]
+    threads: NonZeroUsize,
+
+    /// Conditions to measure
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = ALL_CONDITIONS)]
+    conditions: Vec<Condition>,
+
+    /// End a measurement after so many seconds, with the rows it has written by then
+    #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
+    seconds_limit: Duration,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MixedArguments {
+    /// Rows in the table at the start
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    rows: NonZeroUsize,
+
+    /// Reads and writes together, in each measurement
+    #[arg(long, value_name = "N", default_value = "2000000")]
+    operations: NonZeroUsize,
+
+    /// Writes outstanding at a time, for `groupcommit-async`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
+    in_flight: Vec<NonZeroUsize>,
+
+    /// Conditions to measure
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = ALL_CONDITIONS)]
+    conditions: Vec<Condition>,
+
+    /// End a measurement after so many seconds, with the operations done by then
+    #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
+    seconds_limit: Duration,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ThreadsArguments {
+    /// Numbers of threads
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16,32,64,128,256"
+    )]
+    threads: Vec<NonZeroUsize>,
+
+    /// Documents to insert at most, in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    rows: NonZeroUsize,
+
+    /// Conditions to measure
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "shared,connections,merged"
+    )]
+    conditions: Vec<Condition>,
+
+    /// End a measurement after so many seconds
+    #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
+    seconds_limit: Duration,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AllArguments {
+    /// Less of everything: done within two minutes
+    #[arg(long)]
+    quick: bool,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "give a number of seconds greater than 0".to_owned())
+}
+
+/// A duration of milliseconds, or of the unit that is given.
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("", 1e-3)]
+        .into_iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
+        .unwrap_or((text, 1e-3));
+    let delay = number.trim().parse().ok().and_then(|number: f64| {
+        let nanoseconds = (number * seconds * 1e9).round();
+        Duration::try_from_secs_f64(nanoseconds / 1e9).ok()
+    });
+    delay.ok_or_else(|| "give a time such as 0, 0.2, 200us, 5ms or 0.01s".to_owned())
+}
+
+fn numbers(list: &[NonZeroUsize]) -> Vec<usize> {
+    list.iter().map(|number| number.get()).collect()
+}
+
+fn command_line() -> String {
+    std::env::args().collect::<Vec<_>>().join(" ")
+}
+
+impl CommonArguments {
+    fn to_common(&self) -> Common {
+        Common {
+            repeats: self.repeat.get(),
+            out: self.out.clone(),
+            database_folder: self.dir.clone(),
+            seed: self.seed,
+            flush_delays: self.flush_delay.clone(),
+            command_line: command_line(),
+        }
+    }
+}
+
+impl WriteArguments {
+    pub(super) fn to_options(&self) -> WriteOptions {
+        WriteOptions {
+            rows: self.rows.get(),
+            batches: numbers(&self.batch),
+            in_flight: numbers(&self.in_flight),
+            threads: self.threads.get(),
+            conditions: self.conditions.clone(),
+            time_limit: self.seconds_limit,
+            common: self.common.to_common(),
+        }
+    }
+}
+
+impl MixedArguments {
+    pub(super) fn to_options(&self) -> MixedOptions {
+        MixedOptions {
+            rows: self.rows.get(),
+            operations: self.operations.get(),
+            in_flight: numbers(&self.in_flight),
+            conditions: self.conditions.clone(),
+            time_limit: self.seconds_limit,
+            common: self.common.to_common(),
+        }
+    }
+}
+
+impl ThreadsArguments {
+    pub(super) fn to_options(&self) -> ThreadsOptions {
+        ThreadsOptions {
+            threads: numbers(&self.threads),
+            rows: self.rows.get(),
+            conditions: self.conditions.clone(),
+            time_limit: self.seconds_limit,
+            common: self.common.to_common(),
+        }
+    }
+}
+
+impl AllArguments {
+    pub(super) fn to_options(&self) -> AllOptions {
+        let common = self.common.to_common();
+        if self.quick { AllOptions::quick(common) } else { AllOptions::published(common) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser};
+
+    use std::fmt::Debug;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn program(arguments: &str) -> Result<Program, clap::Error> {
+        Program::try_parse_from(["bench"].into_iter().chain(arguments.split_whitespace()))
+    }
+
+    fn parse(arguments: &str) -> Result<WriteOptions, clap::Error> {
+        let program = program(arguments)?;
+        let Experiment::Write(arguments) = program.options.experiment else {
+            panic!("another experiment")
+        };
+        Ok(arguments.to_options())
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn the_defaults_are_the_published_experiment() {
+        let check = |found: &dyn Debug, published: &dyn Debug| {
+            assert_eq!(format!("{found:?}"), format!("{published:?}"));
+        };
+        let common = Common { command_line: command_line(), ..Common::default() };
+        match program("write").expect("parses").options.experiment {
+            Experiment::Write(write) => {
+                check(&write.to_options(), &WriteOptions { common, ..WriteOptions::default() });
+            }
+            other => panic!("{other:?}"),
+        }
+        let common = Common { command_line: command_line(), ..Common::default() };
+        match program("mixed").expect("parses").options.experiment {
+            Experiment::Mixed(mixed) => {
+                check(&mixed.to_options(), &MixedOptions { common, ..MixedOptions::default() });
+            }
+            other => panic!("{other:?}"),
+        }
+        let common = Common { command_line: command_line(), ..Common::default() };
+        match program("threads").expect("parses").options.experiment {
+            Experiment::Threads(threads) => {
+                let published = ThreadsOptions { common, ..ThreadsOptions::default() };
+                check(&threads.to_options(), &published);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas() {
+        let options = parse(
+            "write --rows 5 --batch 1,20 --in-flight 16,64,256 --threads 25 --conditions wal,groupcommit-async \
+             --repeat 2 --out a --dir b --seconds-limit 0.5 --seed 9",
+        )
+        .expect("parses");
+        assert_eq!(
+            (options.rows, options.threads, options.common.repeats, options.common.seed),
+            (5, 25, 2, 9)
+        );
+        assert_eq!(options.batches, [1, 20]);
+        assert_eq!(options.in_flight, [16, 64, 256]);
+        assert_eq!(options.conditions, [Condition::Wal, Condition::GroupcommitAsync]);
+        assert_eq!(options.common.out, PathBuf::from("a"));
+        assert_eq!(options.common.database_folder, Some(PathBuf::from("b")));
+        assert_eq!(options.time_limit, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn senseless_values_are_refused() {
+        for arguments in [
+            "write --rows 0",
+            "write --batch 1,,10",
+            "write --batch ten",
+            "write --in-flight 0",
+            "write --conditions fastest",
+            "write --seconds-limit 0",
+            "write --seconds-limit -1",
+            "write --seconds-limit inf",
+            "write --flush-delay -1ms",
+            "write --flush-delay 1min",
+            "mixed --operations 0",
+            "threads --threads 0",
+            "all --rows 5",
+            "read",
+        ] {
+            program(arguments).expect_err(arguments);
+        }
+    }
+
+    #[test]
+    fn flush_delays_have_units_and_are_milliseconds_without() {
+        let delays = |text: &str| {
+            let options = parse(&format!("write --flush-delay {text}")).expect("parses");
+            let micros = options.common.flush_delays.iter().map(Duration::as_micros);
+            micros.collect::<Vec<_>>()
+        };
+        assert_eq!(delays("0,0.2,1ms,200us,0.005s"), [0, 200, 1_000, 200, 5_000]);
+    }
+}

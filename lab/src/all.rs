@@ -1,0 +1,68 @@
+//! Every experiment, one after the other, into one folder of records.
+
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::measurement::Results;
+use crate::mixed::MixedOptions;
+use crate::session::{Common, Event, Session};
+use crate::threads::ThreadsOptions;
+use crate::write::WriteOptions;
+
+/// What to measure; all parts with the same [`Common`] options.
+#[derive(Debug, Clone)]
+pub struct AllOptions {
+    /// Experiment 1, pure write.
+    pub write: WriteOptions,
+    /// Experiment 1, mixed.
+    pub mixed: MixedOptions,
+    /// Experiment 2.
+    pub threads: ThreadsOptions,
+}
+
+impl AllOptions {
+    /// Each experiment as published.
+    #[must_use]
+    pub fn published(common: Common) -> Self {
+        Self {
+            write: WriteOptions { common: common.clone(), ..WriteOptions::default() },
+            mixed: MixedOptions { common: common.clone(), ..MixedOptions::default() },
+            threads: ThreadsOptions { common, ..ThreadsOptions::default() },
+        }
+    }
+
+    /// Less of everything, so that all of it takes less than two minutes on the disk as it is.
+    #[must_use]
+    pub fn quick(common: Common) -> Self {
+        let time_limit = Duration::from_millis(300);
+        let all = Self::published(common);
+        Self {
+            write: WriteOptions { rows: 100_000, time_limit, ..all.write },
+            mixed: MixedOptions { rows: 100_000, operations: 200_000, time_limit, ..all.mixed },
+            threads: ThreadsOptions {
+                threads: vec![1, 4, 16, 64, 256],
+                rows: 200_000,
+                time_limit,
+                ..all.threads
+            },
+        }
+    }
+}
+
+/// Runs the experiments and returns the records, which are also in the folder of `options.write`.
+///
+/// # Errors
+/// As [`run_write`](crate::write::run_write); what was measured before an error is in the folder.
+pub fn run_all(
+    options: &AllOptions,
+    mut observe: impl FnMut(Event<'_>),
+) -> Result<Results, LabError> {
+    options.write.check()?;
+    options.mixed.check()?;
+    options.threads.check()?;
+    let mut session = Session::begin(&options.write.common, &mut observe)?;
+    options.write.run(&mut session)?;
+    options.mixed.run(&mut session)?;
+    options.threads.run(&mut session)?;
+    session.end()
+}

@@ -1,0 +1,70 @@
+//! The mixed task and the threads experiment as a program runs them, with their records checked.
+
+use std::path::Path;
+use std::time::Duration;
+
+use groupcommit_lab::Common;
+use groupcommit_lab::condition::Condition;
+use groupcommit_lab::measurement::Results;
+use groupcommit_lab::mixed::{MixedOptions, run_mixed};
+use groupcommit_lab::table::tables;
+use groupcommit_lab::threads::{ThreadsOptions, run_threads};
+
+/// Every operation, also on a slow disk.
+const NO_LIMIT: Duration = Duration::from_mins(10);
+
+fn common(out: &Path) -> Common {
+    Common { repeats: 1, out: out.to_owned(), ..Common::default() }
+}
+
+#[test]
+fn every_condition_carries_out_the_same_operations() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = MixedOptions {
+        rows: 500,
+        operations: 1_001,
+        in_flight: vec![20],
+        time_limit: NO_LIMIT,
+        common: common(folder.path()),
+        ..MixedOptions::default()
+    };
+    let results = run_mixed(&options, |_| {}).expect("measures and verifies");
+    assert_eq!(results.measurements.len(), Condition::ALL.len());
+    for measurement in &results.measurements {
+        let condition = measurement.condition;
+        assert_eq!(measurement.experiment, "mixed");
+        assert_eq!((measurement.rows, measurement.operations), (500, Some(1_001)), "{condition}");
+        let reads = measurement.read_latency_ms.expect("reads");
+        assert!(reads.p50 > 0.0 && measurement.latency_ms.p50 > 0.0, "{condition}");
+        let operations_per_second = measurement.operations_per_second.expect("operations");
+        assert!((operations_per_second * measurement.seconds / 1_001.0 - 1.0).abs() < 1e-9);
+        assert!(!measurement.simulated);
+        // The same writes upon the same rows leave equally many, whoever committed them.
+        assert_eq!(measurement.verified_rows, results.measurements[0].verified_rows);
+        assert!(measurement.verified_rows > 500);
+    }
+    assert_eq!(results, Results::load(folder.path()).expect("loads"));
+    assert!(tables(&results).contains("groupcommit-async"));
+}
+
+#[test]
+fn threads_insert_every_document_once_under_each_condition() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ThreadsOptions {
+        threads: vec![1, 6],
+        rows: 600,
+        time_limit: NO_LIMIT,
+        common: common(folder.path()),
+        ..ThreadsOptions::default()
+    };
+    let results = run_threads(&options, |_| {}).expect("measures and verifies");
+    assert_eq!(results.measurements.len(), 2 * Condition::THREADS.len());
+    for measurement in &results.measurements {
+        assert_eq!((measurement.rows, measurement.verified_rows), (600, 600));
+        assert_eq!(measurement.threads, measurement.in_flight);
+        assert_eq!(measurement.flushes.is_some(), measurement.condition == Condition::Merged);
+        assert!(measurement.durable);
+    }
+    let text = tables(&results);
+    assert!(Condition::THREADS.iter().all(|condition| text.contains(condition.name())), "{text}");
+}
