@@ -1,10 +1,13 @@
 //! A case: the repeats of one setting, and what a report calls it.
 
+use std::fmt::Write as _;
+
 use crate::condition::Condition;
 use crate::measurement::Measurement;
 use crate::quality::is_same_setting;
 use crate::report::drawing::Marker;
 use crate::statistics::{LatencyMs, Spread};
+use crate::table::grouped;
 
 /// All repeats of one setting, at least one.
 #[derive(Debug, Clone)]
@@ -83,10 +86,7 @@ impl<'a> Case<'a> {
         let mut name = first.condition.name().to_owned();
         let same = |case: &&Case<'_>| case.first().condition == first.condition;
         if others.iter().filter(same).any(|case| case.first().in_flight != first.in_flight) {
-            name.push_str(&format!(
-                ", {} in flight",
-                crate::table::grouped(first.in_flight as f64)
-            ));
+            let _infallible = write!(name, ", {} in flight", grouped(first.in_flight as f64));
         }
         if !first.durable {
             name.push_str(" *");
@@ -127,7 +127,7 @@ fn class(condition: Condition) -> &'static str {
 
 fn marker(condition: Condition) -> Marker {
     match condition {
-        Condition::Default => Marker::Triangle,
+        Condition::Default => Marker::Cross,
         Condition::Wal | Condition::Shared => Marker::Square,
         Condition::WalNormal | Condition::Connections => Marker::Diamond,
         Condition::GroupcommitBlocking => Marker::Triangle,

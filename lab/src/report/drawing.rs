@@ -3,9 +3,9 @@
 //! 1. Colours are classes, so that one style sheet serves light and dark.
 //! 2. Every text has a box that a test can hold against all the others.
 
-use maud::{Markup, PreEscaped, html};
+use std::fmt::Write as _;
 
-use crate::report::text::{LABEL_SIZE, TITLE_SIZE, width};
+use maud::{Markup, PreEscaped, html};
 
 /// The style that a chart needs wherever it stands.
 const CHART_STYLE: &str = include_str!("chart.css");
@@ -35,7 +35,7 @@ pub(super) struct Text {
     pub(super) baseline: f64,
     pub(super) anchor: Anchor,
     pub(super) style: TextStyle,
-    pub(super) text: String,
+    pub(super) letters: String,
 }
 
 /// Which part of a text lies at its place.
@@ -69,20 +69,7 @@ pub(super) enum Marker {
     Cross,
 }
 
-/// The room that a text takes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct TextBox {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) right: f64,
-    pub(super) bottom: f64,
-}
-
 impl TextStyle {
-    pub(super) fn size(self) -> f64 {
-        if self == Self::Title { TITLE_SIZE } else { LABEL_SIZE }
-    }
-
     fn class(self) -> &'static str {
         match self {
             Self::Title => "title",
@@ -90,29 +77,6 @@ impl TextStyle {
             Self::Label => "label",
             Self::Muted => "muted",
             Self::Simulated => "simulated",
-        }
-    }
-}
-
-impl Text {
-    pub(super) fn bounds(&self) -> TextBox {
-        let size = self.style.size();
-        // Bold letters are wider.
-        let weight = match self.style {
-            TextStyle::Title | TextStyle::Heading => 1.06,
-            _ => 1.0,
-        };
-        let width = width(&self.text, size) * weight;
-        let left = match self.anchor {
-            Anchor::Start => self.x,
-            Anchor::Middle => self.x - width / 2.0,
-            Anchor::End => self.x - width,
-        };
-        TextBox {
-            left,
-            top: self.baseline - 0.8 * size,
-            right: left + width,
-            bottom: self.baseline + 0.25 * size,
         }
     }
 }
@@ -136,7 +100,7 @@ impl Drawing {
         let mut path = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
             let command = if index == 0 { 'M' } else { 'L' };
-            path.push_str(&format!("{command}{} {}", short(*x), short(*y)));
+            let _infallible = write!(path, "{command}{} {}", short(*x), short(*y));
         }
         self.shapes.push(Shape::Path { path, class: class.into() });
     }
@@ -193,7 +157,7 @@ impl Drawing {
         style: TextStyle,
         text: impl Into<String>,
     ) {
-        self.texts.push(Text { x, baseline, anchor, style, text: text.into() });
+        self.texts.push(Text { x, baseline, anchor, style, letters: text.into() });
     }
 
     /// As part of a page that has the chart style in its head.
@@ -228,7 +192,7 @@ impl Drawing {
                 }
                 @for text in &self.texts {
                     text class=(text.style.class()) x=(short(text.x)) y=(short(text.baseline))
-                        text-anchor=[anchor(text.anchor)] { (text.text) }
+                        text-anchor=[anchor(text.anchor)] { (text.letters) }
                 }
             }
         }
@@ -260,57 +224,8 @@ fn short(pixels: f64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// Panics when two texts of `drawing` touch, or one leaves the surface.
-    pub(in crate::report) fn assert_legible(drawing: &Drawing) {
-        for (index, text) in drawing.texts().iter().enumerate() {
-            let bounds = text.bounds();
-            assert!(
-                bounds.left >= 0.0
-                    && bounds.top >= 0.0
-                    && bounds.right <= drawing.width + 0.5
-                    && bounds.bottom <= drawing.height + 0.5,
-                "`{}` leaves `{}`: {bounds:?} in {} x {}",
-                text.text,
-                drawing.title,
-                drawing.width,
-                drawing.height
-            );
-            for other in &drawing.texts()[..index] {
-                let o = other.bounds();
-                let apart = bounds.right <= o.left
-                    || o.right <= bounds.left
-                    || bounds.bottom <= o.top
-                    || o.bottom <= bounds.top;
-                assert!(
-                    apart,
-                    "`{}` covers `{}` in `{}` ({} wide): {bounds:?} {o:?}",
-                    text.text, other.text, drawing.title, drawing.width
-                );
-            }
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "covers")]
-    fn texts_that_touch_are_found() {
-        let mut drawing = Drawing::new("a chart", 200.0);
-        drawing.height = 100.0;
-        drawing.text((10.0, 50.0), Anchor::Start, TextStyle::Label, "one text");
-        drawing.text((40.0, 55.0), Anchor::Start, TextStyle::Label, "another");
-        assert_legible(&drawing);
-    }
-
-    #[test]
-    #[should_panic(expected = "leaves")]
-    fn a_text_outside_is_found() {
-        let mut drawing = Drawing::new("a chart", 50.0);
-        drawing.height = 100.0;
-        drawing.text((10.0, 50.0), Anchor::Start, TextStyle::Label, "far too long a text");
-        assert_legible(&drawing);
-    }
 
     #[test]
     fn a_file_stands_alone_and_escapes_what_it_names() {

@@ -73,11 +73,12 @@ impl LineChart {
         }
         let ends: Vec<_> = self
             .background()
-            .filter_map(|series| Some((place(*series.points.last()?).1, series.name.as_str())))
+            .filter_map(|series| Some((place(*series.points.last()?), series.name.as_str())))
             .collect();
-        for (middle, name) in apart(ends, (top, bottom)) {
-            let at = (right + 8.0, middle + 4.0);
-            drawing.text(at, Anchor::Start, TextStyle::Muted, name);
+        for label in apart(ends, (top, bottom)) {
+            let at = (right + 8.0, label.middle + 4.0);
+            drawing.line(&[label.end, (right + 5.0, label.middle)], "leader");
+            drawing.text(at, Anchor::Start, TextStyle::Muted, label.name);
         }
         drawing.height = end + MARGIN;
         drawing
@@ -124,18 +125,29 @@ fn draw_series(drawing: &mut Drawing, series: &Series, points: &[(f64, f64)]) {
     }
 }
 
-/// Moves labels up or down as little as it takes for none to touch the next.
-fn apart<'a>(mut labels: Vec<(f64, &'a str)>, (top, bottom): (f64, f64)) -> Vec<(f64, &'a str)> {
-    labels.sort_by(|one, other| one.0.total_cmp(&other.0));
+/// The name of a line, beside its end.
+struct EndLabel<'a> {
+    /// Where the line ends.
+    end: (f64, f64),
+    /// The height of the label's middle.
+    middle: f64,
+    name: &'a str,
+}
+
+/// Puts labels beside the ends of lines, moved up or down for none to touch the next.
+fn apart(mut ends: Vec<((f64, f64), &str)>, (top, bottom): (f64, f64)) -> Vec<EndLabel<'_>> {
+    ends.sort_by(|one, other| one.0.1.total_cmp(&other.0.1));
     let mut least = top;
-    for label in &mut labels {
-        label.0 = label.0.max(least);
-        least = label.0 + END_LABEL_HEIGHT;
+    let mut labels = Vec::new();
+    for (end, name) in ends {
+        let middle = end.1.max(least);
+        least = middle + END_LABEL_HEIGHT;
+        labels.push(EndLabel { end, middle, name });
     }
     let mut most = bottom;
     for label in labels.iter_mut().rev() {
-        label.0 = label.0.min(most);
-        most = label.0 - END_LABEL_HEIGHT;
+        label.middle = label.middle.min(most);
+        most = label.middle - END_LABEL_HEIGHT;
     }
     labels
 }
@@ -146,10 +158,11 @@ mod tests {
 
     #[test]
     fn labels_move_apart_and_keep_their_order() {
-        let moved = apart(vec![(100.0, "b"), (99.0, "a"), (100.5, "c"), (20.0, "z")], (0.0, 110.0));
-        let names: Vec<_> = moved.iter().map(|label| label.1).collect();
+        let ends = [(100.0, "b"), (99.0, "a"), (100.5, "c"), (20.0, "z")];
+        let labels = apart(ends.map(|(y, name)| ((0.0, y), name)).to_vec(), (0.0, 110.0));
+        let names: Vec<_> = labels.iter().map(|label| label.name).collect();
         assert_eq!(names, ["z", "a", "b", "c"]);
-        assert!(moved.windows(2).all(|pair| pair[1].0 - pair[0].0 >= END_LABEL_HEIGHT));
-        assert!(moved.iter().all(|label| (0.0..=110.0).contains(&label.0)));
+        assert!(labels.windows(2).all(|pair| pair[1].middle - pair[0].middle >= END_LABEL_HEIGHT));
+        assert!(labels.iter().all(|label| (0.0..=110.0).contains(&label.middle)));
     }
 }

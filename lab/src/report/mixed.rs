@@ -9,7 +9,7 @@ use crate::report::published;
 use crate::report::rows::{Mark, Row, RowChart, RowGroup};
 use crate::report::scale::Scale;
 use crate::report::section::{Chart, Disk, Figure, Part, Section, parts};
-use crate::report::tables;
+use crate::report::tables::{self, NOT_DURABLE};
 use crate::table::significant;
 
 /// The section, `None` without records.
@@ -22,7 +22,7 @@ pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
                    the processors?",
         parts: parts(&own, part),
         how_to_read: how_to_read(),
-        published: Some(published::mixed()),
+        published: Some(published::mixed(&own)),
     })
 }
 
@@ -115,7 +115,7 @@ fn wall_and_cpu(disk: Disk, cases: &[Case<'_>]) -> RowChart {
     RowChart {
         head: Head {
             title: "Wall-clock and CPU time of one operation of the mixed task".to_owned(),
-            remark: "Medians; whiskers: the repeats' least and most.".to_owned(),
+            remark: format!("Medians; whiskers: the repeats' least and most. {NOT_DURABLE}"),
             simulated: disk.remark(),
             key: vec![
                 key("fixed", "wall clock"),

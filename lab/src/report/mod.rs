@@ -20,6 +20,8 @@ mod drawing;
 mod envelope;
 mod export;
 mod head;
+#[cfg(test)]
+mod legible;
 mod lines;
 mod load;
 mod mixed;

@@ -46,6 +46,8 @@ pub(super) enum Mark {
 /// Below this width names stand above their marks.
 const NARROW: f64 = 480.0;
 const MARK_HEIGHT: f64 = 13.0;
+/// Headings are bold, so wider.
+const BOLD_SIZE: f64 = 1.07 * LABEL_SIZE;
 
 impl RowChart {
     /// Draws it `width` pixels wide.
@@ -60,7 +62,9 @@ impl RowChart {
         let (left, right) = if narrow {
             (MARGIN.max(half_label), surface_width - MARGIN.max(half_label))
         } else {
-            let names = widest(|row| &row.name);
+            let headings = self.groups.iter().map(|group| width(&group.heading, BOLD_SIZE));
+            let headings = headings.fold(0.0, f64::max);
+            let names = widest(|row| &row.name).max(headings);
             let figures = widest(|row| &row.figure).max(half_label);
             (MARGIN + names + 12.0, surface_width - MARGIN - figures - 12.0)
         };

@@ -1,5 +1,7 @@
 //! From a value to its place on an axis, and the values that an axis names.
 
+use std::f64::consts::LOG10_2;
+
 use crate::table::{grouped, short, significant};
 
 /// One axis: where values lie on it, from 0 to 1, and which of them it names.
@@ -30,15 +32,8 @@ pub(super) struct Tick {
 }
 
 /// Quantiles that an axis of percentiles names.
-const PERCENTILES: [(f64, &str); 7] = [
-    (0.0, "min"),
-    (0.5, "p50"),
-    (0.9, "p90"),
-    (0.99, "p99"),
-    (0.999, "p99.9"),
-    (0.9999, "p99.99"),
-    (1.0, "max"),
-];
+const PERCENTILES: [(f64, &str); 6] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (1.0, "max")];
 
 /// Where the longest stands, in nines.
 const LONGEST: f64 = 5.0;
@@ -153,7 +148,7 @@ fn round_step(least: f64) -> f64 {
 }
 
 /// Logarithms of 1, 2 and 5, and of the 10 that follows.
-const STEPS: [f64; 4] = [0.0, 0.301_029_995_663_981_2, 0.698_970_004_336_018_8, 1.0];
+const STEPS: [f64; 4] = [0.0, LOG10_2, 1.0 - LOG10_2, 1.0];
 
 fn round_down(log: f64) -> f64 {
     let whole = log.floor();

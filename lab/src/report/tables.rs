@@ -44,7 +44,7 @@ fn repeats(cases: &[Case<'_>]) -> String {
 /// Cases that ended before all rows were written.
 fn cut_short(cases: &[Case<'_>]) -> Option<String> {
     let rows = |case: &Case<'_>| case.repeats().iter().map(|m| m.rows).min().unwrap_or_default();
-    let most = cases.iter().flat_map(|case| case.repeats()).map(|m| m.rows).max()?;
+    let most = cases.iter().flat_map(Case::repeats).map(|m| m.rows).max()?;
     let count = cases.iter().filter(|case| rows(case) < most).count();
     (count > 0).then(|| {
         format!(
@@ -75,12 +75,12 @@ pub(super) fn write(disk: Disk, cases: &[Case<'_>]) -> Table {
             grouped(case.median(rate)),
             spread(case, rate),
             ratio,
-            significant(case.median(|m| m.latency_ms.mean)),
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
-            significant(case.median(|m| m.completion_interval_ms)),
+            figure(case.median(|m| m.latency_ms.mean)),
+            figure(case.median(|m| m.latency_ms.p50)),
+            figure(case.median(|m| m.latency_ms.p99)),
+            figure(case.median(|m| m.completion_interval_ms)),
             figure(case.median(|m| m.effective_throughput_1ms)),
-            significant(case.median(|m| m.group_transactions_mean)),
+            figure(case.median(|m| m.group_transactions_mean)),
         ]
     };
     let mut notes = notes(disk, cases);
@@ -117,21 +117,21 @@ pub(super) fn mixed(disk: Disk, cases: &[Case<'_>]) -> Table {
         let reads = |of: fn(&LatencyMs) -> f64| {
             let all = case.first().read_latency_ms.is_some();
             let median = || case.median(|m| m.read_latency_ms.as_ref().map_or(0.0, of));
-            if all { significant(median()) } else { "–".to_owned() }
+            if all { figure(median()) } else { "–".to_owned() }
         };
         let wall = case.median(wall_us);
         vec![
             case.name(cases),
             grouped(case.first().in_flight as f64),
             grouped(case.median(|m| m.operations.unwrap_or(m.rows) as f64)),
-            significant(case.median(|m| m.seconds)),
-            significant(case.median(|m| m.cpu_user_seconds)),
-            significant(case.median(|m| m.cpu_system_seconds)),
-            significant(wall),
+            figure(case.median(|m| m.seconds)),
+            figure(case.median(|m| m.cpu_user_seconds)),
+            figure(case.median(|m| m.cpu_system_seconds)),
+            figure(wall),
             spread(case, wall_us),
             reference.map_or_else(|| "–".to_owned(), |us| format!("{}×", significant(wall / us))),
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
+            figure(case.median(|m| m.latency_ms.p50)),
+            figure(case.median(|m| m.latency_ms.p99)),
             reads(|latency| latency.p50),
             reads(|latency| latency.p99),
         ]
@@ -187,9 +187,9 @@ pub(super) fn threads(disk: Disk, cases: &[Case<'_>]) -> Table {
             grouped(case.median(rate)),
             spread(case, rate),
             ratio,
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
-            significant(case.median(|m| m.group_transactions_mean)),
+            figure(case.median(|m| m.latency_ms.p50)),
+            figure(case.median(|m| m.latency_ms.p99)),
+            figure(case.median(|m| m.group_transactions_mean)),
         ]
     };
     let mut sorted: Vec<&Case<'_>> = cases.iter().collect();
@@ -227,11 +227,11 @@ pub(super) fn load(disk: Disk, arrivals: Loop, cases: &[Case<'_>]) -> Table {
             load,
             grouped(case.median(|m| m.rows_per_second)),
             spread(case, |m| m.rows_per_second),
-            significant(case.median(|m| m.latency_ms.mean)),
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
-            significant(case.median(|m| m.latency_ms.p999)),
-            significant(case.median(|m| m.group_transactions_mean)),
+            figure(case.median(|m| m.latency_ms.mean)),
+            figure(case.median(|m| m.latency_ms.p50)),
+            figure(case.median(|m| m.latency_ms.p99)),
+            figure(case.median(|m| m.latency_ms.p999)),
+            figure(case.median(|m| m.group_transactions_mean)),
         ]
     };
     let mut notes = notes(disk, cases);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::drawing::TextStyle;
-use super::drawing::tests::assert_legible;
+use super::legible::assert_legible;
 use super::section::{Chart, Figure};
 use super::*;
 use crate::condition::Condition;
@@ -136,7 +136,7 @@ fn every_chart_has_a_title_and_every_axis_a_unit() {
         let drawing = figure.wide();
         let of = |style| {
             let texts = drawing.texts().iter().filter(move |text| text.style == style);
-            texts.map(|text| text.text.as_str()).collect::<Vec<_>>().join(" ")
+            texts.map(|text| text.letters.as_str()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(&of(TextStyle::Title), title);
         for axis in axes {

@@ -21,7 +21,7 @@ pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
                    each in a transaction of its own?",
         parts: parts(&own, part),
         how_to_read: how_to_read(),
-        published: Some(published::threads()),
+        published: Some(published::threads(&own)),
     })
 }
 
@@ -45,7 +45,7 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
                 name: "published: merged, 25 threads (RavenDB, another machine)".to_owned(),
                 class: "published".to_owned(),
                 stroke: Stroke::Points(Marker::Cross),
-                points: vec![(MERGED_THREADS, MERGED_PER_SECOND)],
+                points: vec![(MERGED_THREADS as f64, MERGED_PER_SECOND)],
             });
         }
         chart

@@ -26,7 +26,7 @@ pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
                    transaction, by rows a transaction and by who commits?",
         parts: parts(&own, part),
         how_to_read: how_to_read(),
-        published: Some(published::write()),
+        published: Some(published::write(&own)),
     })
 }
 
@@ -128,7 +128,7 @@ fn bars(
     figure: impl Fn(&Measurement) -> f64,
 ) -> RowChart {
     let all = by_batch.iter().flat_map(|(_, cases)| cases);
-    let values: Vec<f64> = all.flat_map(|case| case.repeats()).map(|m| figure(m)).collect();
+    let values: Vec<f64> = all.flat_map(Case::repeats).map(|m| figure(m)).collect();
     let row = |case: &Case<'_>, cases: &[Case<'_>]| {
         let spread = case.spread(&figure);
         Row {
