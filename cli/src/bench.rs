@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use groupcommit_lab::all::run_all;
+use groupcommit_lab::load::run_load;
 use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
 use groupcommit_lab::mixed::run_mixed;
 use groupcommit_lab::table::{describe, tables};
@@ -48,6 +49,10 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Experiment::Threads(arguments) => {
             let options = arguments.to_options();
             measure(&options.common, |observe| run_threads(&options, observe))
+        }
+        Experiment::Load(arguments) => {
+            let options = arguments.to_options();
+            measure(&options.common, |observe| run_load(&options, observe))
         }
         Experiment::All(arguments) => {
             let options = arguments.to_options();

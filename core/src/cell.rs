@@ -221,9 +221,7 @@ impl<F, T, X> State<F, T, X> {
     fn take_result(&mut self, decided: Decided) -> Result<T, Failure<X>> {
         self.stage = Stage::Taken;
         match (self.result.take(), decided) {
-            (Some(Ok(_)), Decided::Unknown(cause)) => {
-                Err(Failure::Unknown(Unknown::new(cause)))
-            }
+            (Some(Ok(_)), Decided::Unknown(cause)) => Err(Failure::Unknown(Unknown::new(cause))),
             (Some(result), _) => result,
             // Never ran: nothing of it can be in the database.
             (None, Decided::Unknown(cause)) => Err(NotRun::Failed(cause).into()),

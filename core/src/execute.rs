@@ -4,20 +4,20 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     task::Waker,
 };
 
 use crate::{
     Engine,
     cell::{Body, Decision, Entry, Waits},
-    engine::{Executed, ExclusiveEnd},
+    engine::{ExclusiveEnd, Executed},
     fate::Fate,
     group::Group,
     outcome::{Cause, NotRun},
     shared::{EXECUTING, Shared},
-    state::{Committed, Life, Next, Role},
-    sync::lock,
+    state::{Committed, Life, Next, Role, State},
+    sync::{MutexGuard, lock},
 };
 
 /// A group that was executed and sealed, and the entries that its time did not suffice for.
@@ -59,7 +59,7 @@ impl<E: Engine> Shared<E> {
     /// The execute role on a thread of the pool: group after group, until none waits.
     fn run_execute_role(self: &Arc<Self>) {
         loop {
-            let Some(group) = lock(&self.state).take_group() else { return };
+            let Some(group) = self.formed().take_group() else { return };
             let done = self.execute(group);
             let next = {
                 let mut state = lock(&self.state);
@@ -84,6 +84,16 @@ impl<E: Engine> Shared<E> {
         }
     }
 
+    /// The state, once the next group may be taken: at once, but for experiments that hold it open.
+    fn formed(&self) -> MutexGuard<'_, State<E>> {
+        let mut state = lock(&self.state);
+        while let Some((complete, left)) = state.held_open(&*self.clock) {
+            let woken = complete.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state
+    }
+
     /// Executes a group and seals it. Called only by the holder of the execute role.
     fn execute(&self, entries: VecDeque<Entry<E>>) -> Done<E> {
         let failed = match &lock(&self.state).life {
@@ -99,7 +109,7 @@ impl<E: Engine> Shared<E> {
         }
         let span = tracing::debug_span!("group", transactions = entries.len());
         let _entered = span.enter();
-        let mut group = Group::new(entries, self.clock.clone());
+        let mut group = Group::new(entries, self.clock.clone(), self.execute_ns_max);
         let result = self.run_engine(&mut group);
         let execute_ns = self.clock.now_ns().saturating_sub(group.started_ns);
         let leftover = group.entries.split_off(group.taken.min(group.entries.len()));
@@ -113,8 +123,7 @@ impl<E: Engine> Shared<E> {
             }
         };
         let (committed, emptied) = seal(group.entries, commits, failed);
-        let waits_ns =
-            committed.submitted_ns.iter().map(|&ns| group.started_ns.saturating_sub(ns));
+        let waits_ns = committed.submitted_ns.iter().map(|&ns| group.started_ns.saturating_sub(ns));
         self.recorder.executed(commits, group.reruns, execute_ns, leftover.len(), waits_ns);
         Done { committed, leftover, emptied }
     }

@@ -30,12 +30,16 @@ pub(crate) enum Waiting {
     Barrier,
 }
 
-/// How many of those that wait, in submission order, form the next group.
+/// How many of those that wait, in submission order, form the next group of at most
+/// `transactions_max`.
 ///
 /// Greedy: everything, up to the caps, and never across an exclusive. Nothing is held open to wait
 /// for more (see "group commit" in any of the systems that merge transactions: the leader takes
 /// what is there).
-pub(crate) fn form_group(waiting: impl IntoIterator<Item = Waiting>) -> usize {
+pub(crate) fn form_group(
+    waiting: impl IntoIterator<Item = Waiting>,
+    transactions_max: usize,
+) -> usize {
     let mut count = 0;
     let mut bytes_total = 0_usize;
     for next in waiting {
@@ -50,7 +54,7 @@ pub(crate) fn form_group(waiting: impl IntoIterator<Item = Waiting>) -> usize {
             }
         }
         count += 1;
-        if count == GROUP_TRANSACTIONS_MAX {
+        if count == transactions_max {
             return count;
         }
     }
@@ -67,6 +71,7 @@ pub struct Group<E: Engine> {
     pub(crate) started_ns: u64,
     pub(crate) reruns: u64,
     clock: Arc<dyn Clock>,
+    execute_ns_max: u64,
     pace: Pace,
 }
 
@@ -83,9 +88,10 @@ impl Pace {
     const QUICK_NS: u64 = 20_000;
     const STRIDE_MAX: usize = 16;
 
-    fn is_exhausted(&mut self, member: usize, started_ns: u64, clock: &dyn Clock) -> bool {
+    /// For how long the group has run, if it is time to look.
+    fn look(&mut self, member: usize, started_ns: u64, clock: &dyn Clock) -> Option<u64> {
         if member < self.next_look {
-            return false;
+            return None;
         }
         let now_ns = clock.now_ns();
         let since_look_ns = now_ns.saturating_sub(self.looked_ns.max(started_ns));
@@ -96,7 +102,7 @@ impl Pace {
         };
         self.looked_ns = now_ns;
         self.next_look = member + self.stride;
-        now_ns.saturating_sub(started_ns) > GROUP_EXECUTE_NS_MAX
+        Some(now_ns.saturating_sub(started_ns))
     }
 }
 
@@ -110,9 +116,18 @@ impl<E: Engine> std::fmt::Debug for Group<E> {
 }
 
 impl<E: Engine> Group<E> {
-    pub(crate) fn new(entries: VecDeque<Entry<E>>, clock: Arc<dyn Clock>) -> Self {
-        let started_ns = clock.now_ns();
-        Self { entries, taken: 0, started_ns, reruns: 0, clock, pace: Pace::default() }
+    pub(crate) fn new(
+        entries: VecDeque<Entry<E>>,
+        clock: Arc<dyn Clock>,
+        execute_ns_max: u64,
+    ) -> Self {
+        let (started_ns, pace) = (clock.now_ns(), Pace::default());
+        Self { entries, taken: 0, started_ns, reruns: 0, clock, execute_ns_max, pace }
+    }
+
+    fn is_exhausted(&mut self, member: usize) -> bool {
+        let ran_ns = self.pace.look(member, self.started_ns, &*self.clock);
+        ran_ns.is_some_and(|ran_ns| ran_ns > self.execute_ns_max)
     }
 
     /// The next member to run, in submission order: its number in the group.
@@ -123,7 +138,7 @@ impl<E: Engine> Group<E> {
     pub fn next(&mut self) -> Option<usize> {
         while self.taken < self.entries.len() {
             let index = self.taken;
-            if index > 0 && self.pace.is_exhausted(index, self.started_ns, &*self.clock) {
+            if index > 0 && self.is_exhausted(index) {
                 return None;
             }
             self.taken += 1;
@@ -175,6 +190,10 @@ impl<E: Engine> Group<E> {
 #[cfg(test)]
 mod tests {
     use super::{Waiting::*, *};
+
+    fn form_group(waiting: impl IntoIterator<Item = Waiting>) -> usize {
+        super::form_group(waiting, GROUP_TRANSACTIONS_MAX)
+    }
 
     #[test]
     fn an_empty_queue_forms_no_group() {

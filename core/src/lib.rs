@@ -18,6 +18,7 @@ mod engine;
 mod execute;
 mod fate;
 mod flush;
+mod formation;
 mod group;
 mod outcome;
 mod park;
@@ -33,6 +34,8 @@ pub use admission::Limits;
 pub use cell::Ran;
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, ExclusiveEnd, Executed, Flush};
+#[doc(hidden)]
+pub use formation::Formation;
 pub use group::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MAX, Group};
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown};
 pub use pipeline::{Pipeline, Refused, Settings, Terms};

@@ -28,6 +28,7 @@ use crate::{
     admit::Admit,
     cell::{Body, Cell},
     clock::{Clock, SystemClock},
+    formation::Formation,
     outcome::{Failure, NotRun},
     pool::{SharedPool, Spawn},
     shared::Shared,
@@ -48,6 +49,9 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// Where threads come from.
     pub spawn: Arc<dyn Spawn>,
+    /// How groups are formed: for experiments.
+    #[doc(hidden)]
+    pub formation: Formation,
 }
 
 impl Default for Settings {
@@ -57,6 +61,7 @@ impl Default for Settings {
             label: String::new(),
             clock: Arc::new(SystemClock::new()),
             spawn: Arc::new(SharedPool),
+            formation: Formation::default(),
         }
     }
 }
@@ -116,7 +121,8 @@ impl<E: Engine> Pipeline<E> {
         let flusher = engine.flusher();
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(settings.limits)),
+                state: Mutex::new(State::new(settings.limits, settings.formation)),
+                execute_ns_max: settings.formation.execute_ns_max(),
                 limits: settings.limits,
                 engine: Mutex::new(engine),
                 flusher,

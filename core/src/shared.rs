@@ -22,6 +22,8 @@ use crate::{
 pub(crate) struct Shared<E: Engine> {
     pub(crate) state: Mutex<State<E>>,
     pub(crate) limits: Limits,
+    /// How long a group's execution takes members in.
+    pub(crate) execute_ns_max: u64,
     /// Locked by the holder of the execute role.
     pub(crate) engine: Mutex<E>,
     pub(crate) flusher: E::Flusher,
@@ -59,7 +61,10 @@ impl<E: Engine> Shared<E> {
     }
 
     /// As [`Self::offer`], but on an idle pipeline the caller executes and flushes at once.
-    pub(crate) fn lead_or_offer(self: &Arc<Self>, entry: Entry<E>) -> Result<(), (Entry<E>, NotRun)> {
+    pub(crate) fn lead_or_offer(
+        self: &Arc<Self>,
+        entry: Entry<E>,
+    ) -> Result<(), (Entry<E>, NotRun)> {
         let mut state = lock(&self.state);
         if let Err(reason) = state.admit(entry.bytes) {
             return Err((entry, reason));

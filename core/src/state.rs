@@ -1,17 +1,20 @@
 //! What a pipeline's threads share under one lock, and the rules by which it changes. No I/O and
 //! no threads here; each method is one step.
 
-use std::{collections::VecDeque, sync::Arc, task::Waker};
+use std::{collections::VecDeque, sync::Arc, task::Waker, time::Duration};
 
 use crate::{
     Engine,
     admission::{Admission, Limits},
     admit::Line,
     cell::{Entry, Settle},
+    clock::Clock,
     fate::Fate,
+    formation::{Formation, Hold},
     group::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, form_group},
     outcome::{Cause, NotRun, Outcome},
     pool::Task,
+    sync::Condvar,
 };
 
 /// A stage's work, held by one thread at a time.
@@ -103,10 +106,13 @@ pub(crate) struct State<E: Engine> {
     pub(crate) flush_failed: Option<Cause>,
     /// An empty queue, kept for its memory.
     spare: VecDeque<Entry<E>>,
+    formation: Formation,
+    /// In experiments alone.
+    hold: Option<Hold>,
 }
 
 impl<E: Engine> State<E> {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, formation: Formation) -> Self {
         Self {
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -120,11 +126,15 @@ impl<E: Engine> State<E> {
             life: Life::Open,
             flush_failed: None,
             spare: VecDeque::new(),
+            formation,
+            hold: Hold::new(formation),
         }
     }
 
+    /// Whether a blocking caller may lead.
     pub(crate) fn is_idle(&self) -> bool {
-        self.execute_role == Role::Idle
+        self.hold.is_none()
+            && self.execute_role == Role::Idle
             && self.flush_role == Role::Idle
             && self.queue.is_empty()
             && self.committed.is_empty()
@@ -150,11 +160,20 @@ impl<E: Engine> State<E> {
     pub(crate) fn push(&mut self, entry: Entry<E>) -> bool {
         self.account(&entry);
         self.queue.push_back(entry);
+        if let Some(hold) = &self.hold {
+            hold.arrived(&self.queue);
+        }
         let schedule = self.execute_role == Role::Idle;
         if schedule {
             self.execute_role = Role::Scheduled;
         }
         schedule
+    }
+
+    /// How long the next group is held open yet, and where to wait: never, but in experiments.
+    pub(crate) fn held_open(&self, clock: &dyn Clock) -> Option<(Arc<Condvar>, Duration)> {
+        let hold = self.hold.as_ref()?;
+        matches!(self.life, Life::Open).then(|| hold.left(&self.queue, clock)).flatten()
     }
 
     /// The next group, for the holder of the execute role, who loses the role when there is none.
@@ -168,12 +187,13 @@ impl<E: Engine> State<E> {
         // The common case is decided by the account alone, without looking at every entry.
         let everything = self.queued_exclusives == 0
             && self.queued_bytes <= GROUP_BYTES_MAX
-            && self.queue.len() <= GROUP_TRANSACTIONS_MAX;
+            && self.queue.len() <= self.formation.transactions_max();
         if everything {
             std::mem::swap(&mut group, &mut self.queue);
             self.queued_bytes = 0;
         } else {
-            let count = form_group(self.queue.iter().map(Entry::waiting));
+            let waiting = self.queue.iter().map(Entry::waiting);
+            let count = form_group(waiting, self.formation.transactions_max());
             for entry in self.queue.drain(..count) {
                 self.queued_bytes -= entry.bytes;
                 self.queued_exclusives -= usize::from(entry.is_exclusive());

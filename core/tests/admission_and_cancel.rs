@@ -122,11 +122,13 @@ fn closing_during_submissions_resolves_every_ticket() {
                         .map(|n| pipeline.submit(Terms::default(), put(writer * 10 + n)))
                         .collect();
                     let results = tickets.into_iter().map(groupcommit_core::Ticket::wait);
-                    results.filter(|result| {
-                        let outcome = Outcome::of(result);
-                        assert!(matches!(outcome, Outcome::Committed | Outcome::NotRun));
-                        outcome == Outcome::Committed
-                    }).count()
+                    results
+                        .filter(|result| {
+                            let outcome = Outcome::of(result);
+                            assert!(matches!(outcome, Outcome::Committed | Outcome::NotRun));
+                            outcome == Outcome::Committed
+                        })
+                        .count()
                 })
             })
             .collect();

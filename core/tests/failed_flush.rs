@@ -52,9 +52,10 @@ fn a_rejected_member_stays_rejected_when_its_flush_fails() {
             tx.put(2);
             Err::<(), _>("no")
         });
-        let panicked = pipeline.submit(Terms::default(), |_: &mut common::Tx| -> Result<(), String> {
-            panic!("a test's panic")
-        });
+        let panicked = pipeline
+            .submit(Terms::default(), |_: &mut common::Tx| -> Result<(), String> {
+                panic!("a test's panic")
+            });
         assert_eq!(Outcome::of(&kept.wait()), Outcome::Unknown);
         let outcome = Outcome::of(&rejected.wait());
         assert!(matches!(outcome, Outcome::Rejected | Outcome::NotRun), "{outcome:?}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::LabError;
+use crate::load::LoadOptions;
 use crate::measurement::Results;
 use crate::mixed::MixedOptions;
 use crate::session::{Common, Event, Session};
@@ -18,6 +19,8 @@ pub struct AllOptions {
     pub mixed: MixedOptions,
     /// Experiment 2.
     pub threads: ThreadsOptions,
+    /// Growing load.
+    pub load: LoadOptions,
 }
 
 impl AllOptions {
@@ -27,7 +30,8 @@ impl AllOptions {
         Self {
             write: WriteOptions { common: common.clone(), ..WriteOptions::default() },
             mixed: MixedOptions { common: common.clone(), ..MixedOptions::default() },
-            threads: ThreadsOptions { common, ..ThreadsOptions::default() },
+            threads: ThreadsOptions { common: common.clone(), ..ThreadsOptions::default() },
+            load: LoadOptions { common, ..LoadOptions::default() },
         }
     }
 
@@ -45,6 +49,15 @@ impl AllOptions {
                 time_limit,
                 ..all.threads
             },
+            load: LoadOptions {
+                in_flight: vec![1, 16, 256, 4_096],
+                shares: vec![0.25, 0.75, 0.95],
+                sizes: vec![1, 64, 4_096],
+                delays: vec![Duration::ZERO, Duration::from_millis(1)],
+                rows: 200_000,
+                time_limit,
+                ..all.load
+            },
         }
     }
 }
@@ -60,9 +73,11 @@ pub fn run_all(
     options.write.check()?;
     options.mixed.check()?;
     options.threads.check()?;
+    options.load.check()?;
     let mut session = Session::begin(&options.write.common, &mut observe)?;
     options.write.run(&mut session)?;
     options.mixed.run(&mut session)?;
     options.threads.run(&mut session)?;
+    options.load.run(&mut session)?;
     session.end()
 }

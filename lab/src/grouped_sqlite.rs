@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use groupcommit::sqlite::{Database, Transaction};
+use groupcommit::sqlite::{Database, Formation, Transaction};
 use groupcommit::{Failure, Ticket};
 
 use crate::database::{CREATE_TABLE, insert_rows};
 use crate::error::LabError;
 use crate::operations::Operations;
+use crate::setting::{Grouping, Setting, Task};
 use crate::workload::Workload;
 
 /// How an engine grouped and flushed while the clock ran.
@@ -54,9 +55,15 @@ pub(crate) struct GroupedSqlite {
 
 impl GroupedSqlite {
     /// Opens the database at `path`, or creates it, with its table.
-    pub(crate) fn open(path: &Path, workload: &Arc<Workload>) -> Result<Self, LabError> {
+    pub(crate) fn open(
+        path: &Path,
+        workload: &Arc<Workload>,
+        setting: &Setting,
+    ) -> Result<Self, LabError> {
         let database = Database::options()
             .convert_to_wal(true)
+            .formation(formation(setting))
+            .flush_delay(setting.flush_delay)
             .open(path)
             .map_err(LabError::groupcommit("open the database", path))?;
         database
@@ -124,9 +131,36 @@ impl GroupedSqlite {
     }
 }
 
+/// A fixed group of a size goes after [`Grouping::PATIENCE`] even if it is not full; one that waits
+/// for a time takes whatever has come by then.
+fn formation(setting: &Setting) -> Formation {
+    match setting.task {
+        Task::Write | Task::Mixed | Task::Threads => Formation::Adaptive,
+        Task::Load { grouping, .. } => match grouping {
+            Grouping::Adaptive => Formation::Adaptive,
+            Grouping::Size(transactions) => {
+                Formation::Fixed { transactions, delay: Grouping::PATIENCE }
+            }
+            Grouping::Delay(delay) => Formation::Fixed { transactions: usize::MAX, delay },
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::condition::Condition;
+
+    const SETTING: Setting = Setting {
+        task: Task::Write,
+        condition: Condition::GroupcommitAsync,
+        batch: 1,
+        in_flight: 1,
+        threads: 1,
+        flush_delay: Duration::ZERO,
+    };
 
     #[test]
     fn counts_are_of_the_time_between_two_readings() {
@@ -145,7 +179,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.db");
         let workload = Arc::new(Workload::generate(2, 1));
-        let grouped = GroupedSqlite::open(&path, &workload).expect("creates");
+        let grouped = GroupedSqlite::open(&path, &workload, &SETTING).expect("creates");
         grouped.transact(0..2).expect("inserts");
         let failure = grouped.submit(1..2).wait().expect_err("a row twice");
         let cause = failure.into_caller().expect("the closure's own error");

@@ -13,8 +13,10 @@ use crate::condition::{Condition, SqliteModes};
 use crate::database::{Counted, count_rows};
 use crate::driver::{Completion, Driven, Load, drive_blocking, drive_in_flight, drive_mixed};
 use crate::error::{Cause, LabError};
+use crate::flush_delay::FlushDelay;
 use crate::grouped_sqlite::{GroupCounts, GroupedSqlite};
 use crate::measurement::{Measurement, ProgressPoint};
+use crate::open_loop::{drive_open, poisson_arrivals};
 use crate::operations::{Operations, compare};
 use crate::plain_sqlite::PlainSqlite;
 use crate::session::settle;
@@ -33,6 +35,8 @@ const PROGRESS_ROWS: u64 = 10_000;
 pub(crate) struct Data {
     pub(crate) workload: Arc<Workload>,
     pub(crate) preloaded: Option<Preloaded>,
+    /// Of arrivals.
+    pub(crate) seed: u64,
 }
 
 /// A table that is there at the start, and the operations on it.
@@ -44,8 +48,8 @@ pub(crate) struct Preloaded {
 
 impl Data {
     /// Rows to be inserted into an empty table.
-    pub(crate) fn rows(workload: Arc<Workload>) -> Self {
-        Self { workload, preloaded: None }
+    pub(crate) fn rows(workload: Arc<Workload>, seed: u64) -> Self {
+        Self { workload, preloaded: None, seed }
     }
 }
 
@@ -79,6 +83,9 @@ pub(crate) fn measure(
         fs::copy(&preloaded.database, path).map_err(LabError::io("copy the database to", path))?;
     }
     settle(path.parent().unwrap_or(path))?;
+    let delay = FlushDelay::begin(setting.flush_delay).ok_or_else(|| {
+        LabError::Options("SQLite does not let flushes be delayed on this system".to_owned())
+    })?;
     let (driven, groups) = match setting.condition.sqlite_modes() {
         Some(modes) => (
             drive_plain(setting, modes, data, load, path, running)?,
@@ -86,6 +93,7 @@ pub(crate) fn measure(
         ),
         None => drive_grouped(setting, data, load, path, running)?,
     };
+    drop(delay);
     let rows = driven.acknowledged_rows();
     let (verified_rows, doubt) = if let Some(Preloaded { operations, .. }) = &data.preloaded {
         let (found, differs) = compare(path, &data.workload, operations, driven.completions.len())?;
@@ -142,7 +150,7 @@ fn drive_grouped(
     path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<(Driven, GroupCounts), LabError> {
-    let sqlite = GroupedSqlite::open(path, &data.workload)?;
+    let sqlite = GroupedSqlite::open(path, &data.workload, setting)?;
     let before = sqlite.counters();
     let is_async = setting.condition.is_async();
     let wait = |ticket: Ticket<_, _>| ticket.wait().map_err(Cause::from);
@@ -160,7 +168,14 @@ fn drive_grouped(
         }
         None if is_async => {
             let submit = |rows: Range<usize>| sqlite.submit(rows);
-            drive_in_flight(load, setting.threads, setting.in_flight, submit, wait, running)
+            if let Task::Load { offered: Some(offered), .. } = setting.task {
+                let arrivals_ns =
+                    poisson_arrivals(offered.per_second, load.limit, load.rows, data.seed);
+                let submit = |number| sqlite.submit(number..number + 1);
+                drive_open(&arrivals_ns, load.limit, submit, wait)
+            } else {
+                drive_in_flight(load, setting.threads, setting.in_flight, submit, wait, running)
+            }
         }
         None => {
             let transact = |_, rows: Range<usize>| sqlite.transact(rows).map_err(Cause::from);

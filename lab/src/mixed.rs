@@ -90,7 +90,8 @@ impl MixedOptions {
         let operations =
             Arc::new(Operations::generate(self.operations, self.rows, self.common.seed));
         let load = Load { rows: operations.count(), batch: 1, limit: self.time_limit };
-        let data = Data { workload, preloaded: Some(Preloaded { database, operations }) };
+        let preloaded = Some(Preloaded { database, operations });
+        let data = Data { workload, preloaded, seed: self.common.seed };
         session.run(&self.settings(), &data, |_| load)
     }
 }

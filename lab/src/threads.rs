@@ -76,7 +76,8 @@ impl ThreadsOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data = Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)));
+        let data =
+            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
         let load = Load { rows: self.rows, batch: 1, limit: self.time_limit };
         session.run(&self.settings(), &data, |_| load)
     }

@@ -66,7 +66,8 @@ impl WriteOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data = Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)));
+        let data =
+            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
         session.run(&self.settings(), &data, |setting| Load {
             rows: self.rows,
             batch: setting.batch,

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use groupcommit_lab::Common;
 use groupcommit_lab::all::AllOptions;
 use groupcommit_lab::condition::Condition;
+use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::threads::ThreadsOptions;
 use groupcommit_lab::write::WriteOptions;
@@ -48,6 +49,14 @@ pub(super) enum Experiment {
     /// `shared`: one commit each on a connection that the threads share; `connections`: a
     /// connection for every thread; `merged`: groupcommit, with threads that block.
     Threads(ThreadsArguments),
+
+    /// Write single rows as load grows, with the adaptive grouping and with fixed ones
+    ///
+    /// Closed loop: so many transactions in flight. Open loop: Poisson arrivals at shares of the
+    /// capacity that the adaptive grouping reached, with latencies from the intended arrival. The
+    /// fixed groupings run through the same pipeline: groups of a size, which go after 10 ms even if
+    /// they are not full, and groups that are held open for a time after the first arrival.
+    Load(LoadArguments),
 
     /// Run every experiment into one folder of records
     All(AllArguments),
@@ -175,6 +184,52 @@ pub(super) struct ThreadsArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct LoadArguments {
+    /// Transactions in flight in the closed loop
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16,32,64,128,256,512,1024,2048,4096"
+    )]
+    in_flight: Vec<NonZeroUsize>,
+
+    /// Arrivals in the open loop, as shares of the capacity
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0.1,0.25,0.5,0.7,0.8,0.9,0.95"
+    )]
+    share: Vec<f64>,
+
+    /// Fixed group sizes beside the adaptive grouping
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,64,512,4096")]
+    group_size: Vec<NonZeroUsize>,
+
+    /// Fixed delays beside the adaptive grouping: milliseconds, or with a unit
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0,0.1,1,10",
+        value_parser = parse_delay
+    )]
+    group_delay: Vec<Duration>,
+
+    /// Rows to write at most, in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    rows: NonZeroUsize,
+
+    /// How long each measurement lasts, in seconds
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    seconds_limit: Duration,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct AllArguments {
     /// Less of everything: done within two minutes
     #[arg(long)]
@@ -265,6 +320,20 @@ impl ThreadsArguments {
     }
 }
 
+impl LoadArguments {
+    pub(super) fn to_options(&self) -> LoadOptions {
+        LoadOptions {
+            in_flight: numbers(&self.in_flight),
+            shares: self.share.clone(),
+            sizes: numbers(&self.group_size),
+            delays: self.group_delay.clone(),
+            rows: self.rows.get(),
+            time_limit: self.seconds_limit,
+            common: self.common.to_common(),
+        }
+    }
+}
+
 impl AllArguments {
     pub(super) fn to_options(&self) -> AllOptions {
         let common = self.common.to_common();
@@ -327,6 +396,13 @@ mod tests {
             Experiment::Threads(threads) => {
                 let published = ThreadsOptions { common, ..ThreadsOptions::default() };
                 check(&threads.to_options(), &published);
+            }
+            other => panic!("{other:?}"),
+        }
+        let common = Common { command_line: command_line(), ..Common::default() };
+        match program("load").expect("parses").options.experiment {
+            Experiment::Load(load) => {
+                check(&load.to_options(), &LoadOptions { common, ..LoadOptions::default() });
             }
             other => panic!("{other:?}"),
         }

@@ -8,7 +8,7 @@ use std::sync::{
 };
 
 use groupcommit_core::{
-    Cause, Engine, Executed, ExclusiveEnd, Flush, Group, Limits, Pipeline, Ran, Settings,
+    Cause, Engine, ExclusiveEnd, Executed, Flush, Group, Limits, Pipeline, Ran, Settings,
 };
 
 #[cfg(not(shuttle))]
@@ -127,10 +127,7 @@ impl Engine for Memory {
         Ok(Executed { commits })
     }
 
-    fn exclusive(
-        &mut self,
-        run: &mut dyn FnMut(&mut Tx) -> Ran,
-    ) -> Result<ExclusiveEnd, Cause> {
+    fn exclusive(&mut self, run: &mut dyn FnMut(&mut Tx) -> Ran) -> Result<ExclusiveEnd, Cause> {
         let mut tx = Tx::default();
         if run(&mut tx) == Ran::Completed {
             self.0.contents().values.append(&mut tx.values);

@@ -52,6 +52,8 @@ pub use open::Options;
 pub use statement::{Statement, StatementResult, Value};
 pub use transaction::Transaction;
 
+#[doc(hidden)]
+pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
 };

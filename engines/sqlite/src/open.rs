@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock};
+use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
 use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags, wal::CheckpointMode};
 
 use crate::{
@@ -38,6 +38,8 @@ pub struct Options {
     convert_to_wal: bool,
     busy_timeout: Duration,
     limits: Limits,
+    formation: Formation,
+    flush_delay: Duration,
 }
 
 impl Default for Options {
@@ -56,6 +58,8 @@ impl Options {
             convert_to_wal: false,
             busy_timeout: Duration::from_secs(5),
             limits: Limits::default(),
+            formation: Formation::default(),
+            flush_delay: Duration::ZERO,
         }
     }
 
@@ -85,6 +89,22 @@ impl Options {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// How groups are formed: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn formation(mut self, formation: Formation) -> Self {
+        self.formation = formation;
+        self
+    }
+
+    /// Makes every flush of the log take so much longer, as on a slower disk: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn flush_delay(mut self, delay: Duration) -> Self {
+        self.flush_delay = delay;
         self
     }
 
@@ -126,6 +146,7 @@ impl Options {
             limits: self.limits,
             label: path.display().to_string(),
             clock,
+            formation: self.formation,
             ..Settings::default()
         };
         let readers = Readers::new(path.to_owned(), self.busy_timeout);
@@ -154,7 +175,8 @@ impl Options {
         connection
             .query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
             .map_err(failed)?;
-        let log = ffi::wal_path(&connection).ok_or(Error::NotAFile).and_then(Log::open)?;
+        let log = ffi::wal_path(&connection).ok_or(Error::NotAFile)?;
+        let log = Log::open(log, self.flush_delay)?;
         Ok((connection, log))
     }
 

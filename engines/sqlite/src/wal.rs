@@ -16,6 +16,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use groupcommit_core::{Cause, Flush};
@@ -28,6 +29,8 @@ pub(crate) struct Log {
     file: File,
     path: PathBuf,
     identity: Identity,
+    /// Zero, but in experiments.
+    flush_delay: Duration,
     /// Flushes that succeed before one is made to fail; for tests of what happens then.
     #[cfg(test)]
     pub(crate) flushes_until_failure: std::sync::atomic::AtomicI64,
@@ -35,7 +38,9 @@ pub(crate) struct Log {
 
 impl Log {
     /// Opens the log at `path`, which SQLite has created, and makes its directory entry durable.
-    pub(crate) fn open(path: PathBuf) -> Result<Arc<Self>, Error> {
+    ///
+    /// Each flush is made to take `flush_delay` longer.
+    pub(crate) fn open(path: PathBuf, flush_delay: Duration) -> Result<Arc<Self>, Error> {
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { doing, path, source }
@@ -56,6 +61,7 @@ impl Log {
             file,
             path,
             identity,
+            flush_delay,
             #[cfg(test)]
             flushes_until_failure: i64::MAX.into(),
         }))
@@ -72,6 +78,9 @@ impl Log {
             return Err(io_error(io::Error::other("a flush that a test made fail")));
         }
         self.file.sync_data().map_err(io_error)?;
+        if !self.flush_delay.is_zero() {
+            std::thread::sleep(self.flush_delay);
+        }
         match identity(&self.path) {
             Ok(identity) if identity == self.identity => Ok(()),
             Ok(_) => Err(Error::LogReplaced(self.path.clone())),
