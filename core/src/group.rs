@@ -63,7 +63,7 @@ pub(crate) fn form_group(
 
 /// The transactions that one call of [`Engine::execute`] is given.
 ///
-/// An engine pulls members with [`Group::next`] and runs each with [`Group::run`]. A member that
+/// An engine pulls members with [`Group::next_member`] and runs each with [`Group::run`]. A member that
 /// was run and neither rejected nor refused here counts as committed when `execute` returns.
 pub struct Group<E: Engine> {
     pub(crate) entries: VecDeque<Entry<E>>,
@@ -133,9 +133,9 @@ impl<E: Engine> Group<E> {
     /// The next member to run, in submission order: its number in the group.
     ///
     /// Members whose deadline has passed are skipped; one that was cancelled fails when it is run,
-    /// without its closure being called. `None` when there are
-    /// no more, or when the group has run long enough; the rest then goes into the next group.
-    pub fn next(&mut self) -> Option<usize> {
+    /// without its closure being called. `None` when there are no more, or when the group has run
+    /// long enough; the rest then goes into the next group.
+    pub fn next_member(&mut self) -> Option<usize> {
         while self.taken < self.entries.len() {
             let index = self.taken;
             if index > 0 && self.is_exhausted(index) {
@@ -160,6 +160,12 @@ impl<E: Engine> Group<E> {
     pub fn rerun(&mut self, member: usize, tx: &mut E::Transaction<'_>) -> Ran {
         self.reruns += 1;
         self.run(member, tx)
+    }
+
+    /// When the member was submitted, in nanoseconds of the pipeline's clock.
+    #[must_use]
+    pub fn submitted_ns(&self, member: usize) -> u64 {
+        self.entries[member].submitted_ns
     }
 
     /// When the member must be stopped, in nanoseconds of the pipeline's clock.
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn everything_that_waits_goes_up_to_the_caps() {
         assert_eq!(form_group([Transaction { bytes: 8 }; 7]), 7);
-        assert_eq!(form_group([Transaction { bytes: 8 }; 5_000]), GROUP_TRANSACTIONS_MAX);
+        assert_eq!(form_group(vec![Transaction { bytes: 8 }; 5_000]), GROUP_TRANSACTIONS_MAX);
         let half = Transaction { bytes: GROUP_BYTES_MAX / 2 };
         assert_eq!(form_group([half; 3]), 2);
     }

@@ -302,7 +302,7 @@ impl<E: Engine> Pipeline<E> {
         self.shared.recorder.snapshot(in_flight, queued)
     }
 
-    /// Nanoseconds of the pipeline's clock, for comparison with [`Group::deadline_ns`].
+    /// Nanoseconds of the pipeline's clock, for comparison with [`Group::deadline_ns`](crate::Group::deadline_ns).
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.clock.now_ns()

@@ -115,7 +115,7 @@ impl Engine for Memory {
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
         let mut tx = Tx::default();
-        while let Some(member) = group.next() {
+        while let Some(member) = group.next_member() {
             let before = tx.values.len();
             if group.run(member, &mut tx) != Ran::Completed {
                 tx.values.truncate(before);

@@ -208,6 +208,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(READERS_WAIT)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     Ok(connection)
 }
 
