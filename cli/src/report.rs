@@ -45,3 +45,29 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     ));
     Ok(Exit::Durable)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn a_folder_is_needed() {
+        Program::try_parse_from(["report"]).expect_err("no folder");
+    }
+
+    #[test]
+    fn a_folder_without_records_is_named_in_the_sentence() {
+        let program = Program::try_parse_from(["report", "nowhere/at-all"]).expect("parses");
+        let problem = run(&program.options).expect_err("no records");
+        assert_eq!(problem.exit, Exit::Environment);
+        assert!(problem.to_string().contains("nowhere/at-all"), "{problem}");
+    }
+}

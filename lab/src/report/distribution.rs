@@ -7,7 +7,7 @@ use crate::report::lines::{LineChart, Series, Stroke};
 use crate::report::rows::{Mark, Row, RowChart, RowGroup};
 use crate::report::scale::Scale;
 use crate::report::section::Disk;
-use crate::table::significant;
+use crate::report::tables::figure;
 
 /// One row a case: quartiles as a box, from the shortest to the 99th percentile as a whisker, the
 /// longest as a point. Records without quartiles get a box from the median to the 90th percentile.
@@ -35,7 +35,7 @@ pub(super) fn box_plot(disk: Disk, title: &str, groups: &[(String, Vec<Case<'_>>
                 high: at(0.99).unwrap_or(middle),
                 most: at(1.0).unwrap_or(middle),
             },
-            figure: format!("{} ms", significant(middle)),
+            figure: format!("{} ms", figure(middle)),
         }
     };
     RowChart {

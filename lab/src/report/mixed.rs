@@ -1,5 +1,6 @@
 //! Experiment 1, the mixed task, as part of a report.
 
+use crate::condition::Condition;
 use crate::measurement::Measurement;
 use crate::report::axis::Axis;
 use crate::report::case::{Case, cases};
@@ -10,7 +11,7 @@ use crate::report::rows::{Mark, Row, RowChart, RowGroup};
 use crate::report::scale::Scale;
 use crate::report::section::{Chart, Disk, Figure, Part, Section, parts};
 use crate::report::tables::{self, NOT_DURABLE};
-use crate::table::significant;
+use crate::table::{grouped, significant};
 
 /// The section, `None` without records.
 pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
@@ -54,7 +55,7 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
     let curves = "Waits of the writes of the mixed task, by percentile".to_owned();
     Part {
         disk,
-        findings: Vec::new(),
+        findings: finding(&cases).into_iter().collect(),
         charts: vec![
             Figure {
                 file: file("wall-and-cpu"),
@@ -74,6 +75,21 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
         ],
         tables: vec![tables::mixed(disk, &cases)],
     }
+}
+
+fn finding(cases: &[Case<'_>]) -> Option<String> {
+    let of = |condition| cases.iter().find(|case| case.first().condition == condition);
+    let ours = of(Condition::GroupcommitAsync)?;
+    let (wal, ours_us) = (of(Condition::Wal)?.median(wall_us), ours.median(wall_us));
+    (wal > 0.0).then(|| {
+        format!(
+            "groupcommit-async with {} in flight took {} µs of wall-clock time an operation, {} of wal's {} µs.",
+            grouped(ours.first().in_flight as f64),
+            tables::figure(ours_us),
+            significant(ours_us / wal),
+            tables::figure(wal),
+        )
+    })
 }
 
 fn wall_and_cpu(disk: Disk, cases: &[Case<'_>]) -> RowChart {
@@ -98,7 +114,7 @@ fn wall_and_cpu(disk: Disk, cases: &[Case<'_>]) -> RowChart {
                         parts: vec![(wall.median, "")],
                         spread: (case.repeats().len() > 1).then_some((wall.min, wall.max)),
                     },
-                    figure: format!("{} µs", significant(wall.median)),
+                    figure: format!("{} µs", tables::figure(wall.median)),
                 },
                 Row {
                     name: "CPU, user + system".to_owned(),
@@ -107,7 +123,7 @@ fn wall_and_cpu(disk: Disk, cases: &[Case<'_>]) -> RowChart {
                         parts: vec![(user, "shade"), (system, "light")],
                         spread: None,
                     },
-                    figure: format!("{} + {} µs", significant(user), significant(system)),
+                    figure: format!("{} + {} µs", tables::figure(user), tables::figure(system)),
                 },
             ],
         }

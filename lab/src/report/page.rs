@@ -140,7 +140,9 @@ fn part(part: &Part, several: bool) -> Markup {
     html! {
         div.simulated[simulated] {
             @if several || simulated { h3 { (part.disk.heading()) } }
-            @for finding in &part.findings { p.finding { (finding) } }
+            @for finding in &part.findings {
+                p.finding { @if simulated { "Simulated. " } (finding) }
+            }
             div.figures { @for chart in &part.charts { (figure(chart)) } }
             @for table in &part.tables { (self::table(table)) }
         }

@@ -6,7 +6,8 @@ use crate::measurement::Measurement;
 use crate::report::case::{Case, cases};
 use crate::report::mixed::{system_us, user_us, wall_us};
 use crate::report::section::{Disk, Table};
-use crate::table::{grouped, significant};
+use crate::report::tables::figure as figure_of;
+use crate::table::grouped;
 
 /// Threads and documents a second that `RavenDB` gave, merged, where both were published.
 pub(super) const MERGED_THREADS: usize = 25;
@@ -33,10 +34,6 @@ fn real<'a>(measurements: &[&'a Measurement]) -> Vec<Case<'a>> {
     cases(measurements.iter().copied().filter(|m| Disk::of(m) == real))
 }
 
-fn whole(value: f64) -> String {
-    if value >= 100.0 { grouped(value) } else { significant(value) }
-}
-
 /// Datalevin, February 2025: pure write.
 pub(super) fn write(measurements: &[&Measurement]) -> Table {
     let cases = real(measurements);
@@ -44,7 +41,7 @@ pub(super) fn write(measurements: &[&Measurement]) -> Table {
         let own = cases
             .iter()
             .find(|case| case.first().condition == condition && case.first().batch == batch);
-        own.map_or_else(|| NOT_MEASURED.to_owned(), |case| whole(case.median(figure)))
+        own.map_or_else(|| NOT_MEASURED.to_owned(), |case| figure_of(case.median(figure)))
     };
     let million = |m: &Measurement| 1e6 / m.rows_per_second;
     let ours = Condition::GroupcommitAsync;
@@ -93,7 +90,7 @@ pub(super) fn mixed(measurements: &[&Measurement]) -> Table {
     let cases = real(measurements);
     let ours = cases.iter().find(|case| case.first().condition == Condition::GroupcommitAsync);
     let here = |figure: fn(&Measurement) -> f64| {
-        ours.map_or_else(|| NOT_MEASURED.to_owned(), |case| whole(case.median(figure)))
+        ours.map_or_else(|| NOT_MEASURED.to_owned(), |case| figure_of(case.median(figure)))
     };
     table(
         "Beside the publication (Datalevin, February 2025; 6 cores of 2016, SATA SSD)",

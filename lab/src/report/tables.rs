@@ -12,8 +12,8 @@ use crate::table::{grouped, short, significant};
 /// What a star means.
 pub(super) const NOT_DURABLE: &str = "* not durable: a power cut loses acknowledged transactions.";
 
-/// Three digits, whole from 100 on.
-fn figure(value: f64) -> String {
+/// Three digits; from 100 on whole, with commas.
+pub(super) fn figure(value: f64) -> String {
     if value >= 100.0 { grouped(value) } else { significant(value) }
 }
 

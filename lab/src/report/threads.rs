@@ -1,5 +1,6 @@
 //! Experiment 2, transaction merging, as part of a report.
 
+use crate::condition::Condition;
 use crate::measurement::Measurement;
 use crate::report::axis::Axis;
 use crate::report::case::{Case, cases};
@@ -10,6 +11,7 @@ use crate::report::published::{self, MERGED_PER_SECOND, MERGED_THREADS};
 use crate::report::scale::Scale;
 use crate::report::section::{Chart, Disk, Figure, Part, Section, parts};
 use crate::report::tables;
+use crate::table::{grouped, significant};
 
 /// The section, `None` without records.
 pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
@@ -52,7 +54,7 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
     };
     Part {
         disk,
-        findings: Vec::new(),
+        findings: finding(&cases).into_iter().collect(),
         charts: vec![
             figure("throughput", throughput, false),
             figure(
@@ -82,6 +84,28 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
         ],
         tables: vec![tables::threads(disk, &cases)],
     }
+}
+
+/// At the most threads with which both were measured.
+fn finding(cases: &[Case<'_>]) -> Option<String> {
+    let of = |condition, threads| {
+        cases.iter().find(|c| (c.first().condition, c.first().threads) == (condition, threads))
+    };
+    let merged = cases.iter().filter(|case| case.first().condition == Condition::Merged);
+    let (merged, shared) = merged
+        .filter_map(|merged| Some((merged, of(Condition::Shared, merged.first().threads)?)))
+        .max_by_key(|(merged, _)| merged.first().threads)?;
+    let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
+    (rate(shared) > 0.0).then(|| {
+        format!(
+            "With {} threads, merging made {} documents/s durable, {} times the {} of one commit each on a \
+             shared connection.",
+            grouped(merged.first().threads as f64),
+            grouped(rate(merged)),
+            significant(rate(merged) / rate(shared)),
+            grouped(rate(shared)),
+        )
+    })
 }
 
 fn by_threads(

@@ -138,7 +138,7 @@ fn bars(
                 parts: vec![(spread.median, "")],
                 spread: (case.repeats().len() > 1).then_some((spread.min, spread.max)),
             },
-            figure: figure_of(spread.median),
+            figure: tables::figure(spread.median),
         }
     };
     RowChart {
@@ -155,11 +155,6 @@ fn bars(
             })
             .collect(),
     }
-}
-
-/// Whole from 100 on, three digits below.
-fn figure_of(value: f64) -> String {
-    if value >= 100.0 { grouped(value) } else { significant(value) }
 }
 
 fn two_readings(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
