@@ -6,6 +6,7 @@
 mod bench;
 mod exit;
 mod ingest;
+mod report;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ enum Command {
     Ingest(Box<ingest::Options>),
     /// Measure what durable transactions cost on this machine and its disk
     Bench(bench::Options),
+    Report(report::Options),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let end = match &arguments.command {
         Command::Ingest(options) => ingest::run(options),
         Command::Bench(options) => return bench::run(options),
+        Command::Report(options) => report::run(options),
     };
     match end {
         Ok(exit) => exit.into(),

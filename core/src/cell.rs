@@ -44,6 +44,8 @@ pub enum Ran {
     Failed,
     /// The closure panicked: the member must be rolled back.
     Panicked,
+    /// The closure was not called, because the transaction was cancelled.
+    NotCalled,
 }
 
 /// A result that the pipeline or the engine puts in place of the closure's.
@@ -133,7 +135,7 @@ impl<E: Engine> Entry<E> {
     pub(crate) fn run(&self, tx: &mut E::Transaction<'_>) -> Ran {
         match &self.body {
             Body::Member(job) => job.run(tx),
-            Body::Exclusive(_) | Body::Barrier { .. } => Ran::Failed,
+            Body::Exclusive(_) | Body::Barrier { .. } => Ran::NotCalled,
         }
     }
 
@@ -326,7 +328,7 @@ impl<F, T, X> Cell<F, T, X> {
                 }
                 other => {
                     state.closure = other;
-                    return Ran::Failed;
+                    return Ran::NotCalled;
                 }
             }
         };

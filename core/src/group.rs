@@ -80,8 +80,8 @@ impl<E: Engine> Group<E> {
 
     /// The next member to run, in submission order: its number in the group.
     ///
-    /// Members whose deadline has passed are skipped; one that was cancelled fails when it is run,
-    /// without its closure being called. `None` when there are no more, or when the group has run
+    /// Members whose deadline has passed are skipped; one that was cancelled comes to
+    /// [`Ran::NotCalled`] when it is run. `None` when there are no more, or when the group has run
     /// long enough; the rest then goes into the next group.
     pub fn next_member(&mut self) -> Option<usize> {
         while self.taken < self.entries.len() {

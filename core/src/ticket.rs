@@ -19,7 +19,8 @@ use crate::{
 /// The future of one transaction's outcome.
 ///
 /// Resolves once the transaction is committed *and* flushed, or is certain not to be (see
-/// [`Failure`]). Tickets of one database resolve in submission order. Works in any async runtime,
+/// [`Failure`]). Tickets of one database resolve in submission order; only one that was not admitted
+/// is resolved at once. Works in any async runtime,
 /// and in none ([`Ticket::wait`]).
 ///
 /// # Cancel safety

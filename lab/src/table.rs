@@ -511,7 +511,7 @@ pub(crate) fn significant(number: f64) -> String {
 }
 
 /// Three significant digits with `k` or `M`.
-fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     match number {
         n if n >= 999_500.0 => format!("{}M", significant(n / 1e6)),
         n if n >= 999.5 => format!("{}k", significant(n / 1e3)),

@@ -211,7 +211,8 @@ impl Database {
     ///
     /// Sees every transaction whose ticket resolved before the call, and possibly some that are
     /// committed and not yet flushed; [`read_durable`](Self::read_durable) sees only what is
-    /// durable when it returns. Waits while every reading connection is lent.
+    /// durable when it returns. Waits while every reading connection is lent, so `read` must not
+    /// be called again from inside `read`. `ATTACH` and temporary tables are refused.
     ///
     /// # Errors
     ///

@@ -252,7 +252,9 @@ impl<'g> Execution<'g> {
         self.roll_back()?;
         self.rerun(group, before)?;
         match odd {
-            Verdict::Clean | Verdict::Dirty | Verdict::RolledBack(Ran::Panicked) => Ok(()),
+            Verdict::Clean
+            | Verdict::Dirty
+            | Verdict::RolledBack(Ran::Panicked | Ran::NotCalled) => Ok(()),
             Verdict::Refused(error) => {
                 group.reject(member, Arc::new(error));
                 Ok(())
@@ -298,7 +300,7 @@ impl<'g> Execution<'g> {
                 Commit::Done => {}
                 Commit::RolledBack(error) => group.reject(member, Arc::new(error)),
             },
-            Verdict::Dirty | Verdict::RolledBack(Ran::Failed | Ran::Panicked) => {}
+            Verdict::Dirty | Verdict::RolledBack(Ran::Failed | Ran::Panicked | Ran::NotCalled) => {}
             Verdict::Refused(error) => group.reject(member, Arc::new(error)),
             Verdict::RolledBack(Ran::Completed) => {
                 group.reject(member, Arc::new(Error::RolledBack));
@@ -323,6 +325,9 @@ impl<'g> Execution<'g> {
             group.refuse(member, NotRun::DeadlinePassed);
         }
         let connection = self.connection();
+        if ran == Ran::NotCalled {
+            return Verdict::Clean;
+        }
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{
+    Connection, OpenFlags,
+    hooks::{AuthAction, AuthContext, Authorization},
+};
 
 /// Statements that each reading connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
@@ -52,7 +55,10 @@ impl Readers {
     /// Runs `read` in a read transaction; waits while all connections are lent.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> T) -> Result<T, NoReader> {
         let connection = self.borrow()?;
-        connection.execute_batch("BEGIN").map_err(NoReader::Sqlite)?;
+        let begun = connection
+            .busy_timeout(self.busy_timeout)
+            .and_then(|()| connection.execute_batch("BEGIN"));
+        begun.map_err(NoReader::Sqlite)?;
         let value = read(&connection);
         connection.give_back();
         Ok(value)
@@ -89,10 +95,23 @@ impl Readers {
 
     fn open(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_timeout(self.busy_timeout)?;
+        let mut connection = Connection::open_with_flags(&self.path, flags)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+        connection.authorizer(Some(|context: AuthContext<'_>| authorize(&context)))?;
         Ok(connection)
+    }
+}
+
+/// Refuses what would stay on the connection for the next who borrows it.
+fn authorize(context: &AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Attach { .. }
+        | AuthAction::Detach { .. }
+        | AuthAction::CreateTempIndex { .. }
+        | AuthAction::CreateTempTable { .. }
+        | AuthAction::CreateTempTrigger { .. }
+        | AuthAction::CreateTempView { .. } => Authorization::Deny,
+        _ => Authorization::Allow,
     }
 }
 

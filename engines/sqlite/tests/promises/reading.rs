@@ -108,3 +108,17 @@ fn a_flush_covers_everything_submitted_before_it() {
     assert!(held.is_resolved());
     assert!(tickets.iter().all(groupcommit_sqlite::Ticket::is_resolved));
 }
+
+#[test]
+fn a_read_leaves_nothing_behind_for_the_next() {
+    let scratch = Scratch::with_table();
+    for sql in ["CREATE TEMP TABLE x (y)", "ATTACH ':memory:' AS other"] {
+        scratch.db.read(|conn| conn.execute_batch(sql)).unwrap_err();
+    }
+    scratch.db.read(|conn| conn.busy_timeout(std::time::Duration::ZERO)).unwrap();
+    let timeout: i64 = scratch
+        .db
+        .read(|conn| conn.query_row("PRAGMA busy_timeout", (), |row| row.get(0)))
+        .unwrap();
+    assert_eq!(timeout, 5_000);
+}
