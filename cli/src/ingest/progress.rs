@@ -58,13 +58,18 @@ impl Progress {
         }
         let measure = Measure::of(database);
         let per_second = records as f64 / now.duration_since(self.begun).as_secs_f64();
-        let mut parts = vec![
-            format!("{} records durable", HumanCount(records)),
-            format!("{} records/s", rate(per_second)),
-        ];
+        // The bar's words fit beside it in 80 columns.
+        let narrow = matches!(self.display, Display::Bar(_));
+        let (records, per_second) = (HumanCount(records), rate(per_second));
+        let mut parts = if narrow {
+            vec![format!("{records} durable"), format!("{per_second}/s")]
+        } else {
+            vec![format!("{records} records durable"), format!("{per_second} records/s")]
+        };
         if let Some(latency) = measure.latency_ms {
             let (p50, p99) = (milliseconds(latency.p50), milliseconds(latency.p99));
-            parts.push(format!("latency p50 {p50} ms p99 {p99} ms"));
+            let latency = if narrow { "" } else { "latency " };
+            parts.push(format!("{latency}p50 {p50} ms, p99 {p99} ms"));
             parts.push(format!("{:.0} a group", measure.group_transactions_mean));
         }
         if rejected > 0 {
@@ -107,7 +112,7 @@ fn bar(size_bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match size_bytes {
         Some(size_bytes) => (
             ProgressBar::with_draw_target(Some(size_bytes), target),
-            "{percent:>3}% {bar:20} {wide_msg} eta {eta}",
+            "{percent:>3}% {bar:8} {wide_msg} {eta}",
         ),
         None => (ProgressBar::with_draw_target(None, target), "{spinner} {wide_msg} {elapsed}"),
     };

@@ -33,8 +33,10 @@ pub struct Database {
 }
 
 pub(crate) struct Inner {
-    pub(crate) pipeline: Pipeline<Writer>,
+    /// Before the pipeline, so that the writing connection is the last to be closed: only it can
+    /// empty the log.
     pub(crate) readers: Readers,
+    pub(crate) pipeline: Pipeline<Writer>,
     pub(crate) log: Arc<Log>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) warnings: Vec<Warning>,
@@ -75,7 +77,8 @@ impl Database {
     /// Submits a transaction and returns its ticket at once.
     ///
     /// Only while admission is full ([`Limits`](groupcommit_core::Limits)) does it block until
-    /// there is room. In async code use [`submit_async`](Self::submit_async), which waits without
+    /// there is room. Inside a transaction of the same database it may be called, but its ticket must
+    /// not be waited for there: the transaction would wait for its own group. In async code use [`submit_async`](Self::submit_async), which waits without
     /// blocking, or [`try_submit`](Self::try_submit), which refuses.
     ///
     /// # Durability
@@ -104,7 +107,8 @@ impl Database {
         self.submission().submit(transaction)
     }
 
-    /// As [`submit`](Self::submit), waiting for admission without blocking.
+    /// As [`submit`](Self::submit), waiting for admission without blocking. A deadline does not end
+    /// that wait, which has no clock of its own; dropping the future does.
     ///
     /// # Cancel safety
     ///
@@ -151,8 +155,10 @@ impl Database {
 
     /// As [`submit`](Self::submit), with a callback in place of a ticket. It is called exactly
     /// once, with the result, on a thread of the pool; callbacks of one database are called in
-    /// submission order, one at a time. A slow one delays no commit; it should not block on a
-    /// database itself.
+    /// submission order, one at a time (one that was not admitted does not wait for those before
+    /// it). A slow one delays no commit; it should not block on a database itself. It may submit
+    /// more, but does not wait for room: while admission is full, that is
+    /// [`NotRun::Overloaded`], since the room may be its own.
     pub fn submit_then<T, E, F>(
         &self,
         transaction: F,
@@ -175,14 +181,15 @@ impl Database {
     }
 
     /// A transaction that is submitted with a deadline or with its memory accounted for.
-    #[must_use]
     pub fn submission(&self) -> Submission<'_> {
         Submission { database: self, terms: Terms::default() }
     }
 
     /// Gives `run` the writing connection alone, between groups and outside any transaction, for
     /// what cannot share one: `PRAGMA`, `VACUUM`, `ATTACH`, or a transaction of its own. Schema
-    /// changes work in ordinary transactions too.
+    /// changes work in ordinary transactions too. What durability rests on (`synchronous`,
+    /// `journal_mode`, `locking_mode`, `wal_autocheckpoint`) cannot be set; what was attached is
+    /// detached at its end.
     ///
     /// # Durability
     ///

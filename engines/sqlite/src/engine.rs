@@ -18,16 +18,17 @@
 //! 1. Between groups the connection is in autocommit: no lock is held while idle.
 //! 2. A member's effects are kept only if its closure completed, the transaction is still the one
 //!    that the engine began, and no foreign key is left unsatisfied.
-//! 3. Only the engine commits (see [`Guard`](crate::guard::Guard)).
+//! 3. Only the engine commits (see [`Guard`]).
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
-use rusqlite::{Connection, ErrorCode, config::DbConfig};
+use rusqlite::{Connection, ErrorCode};
 
 use crate::{
     Error,
     checkpoint::Checkpoints,
+    connection::{self, Configuration},
     error::code,
     ffi,
     guard::Guard,
@@ -43,6 +44,8 @@ pub(crate) struct Writer {
     pub(crate) log: Arc<Log>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ground: Ground,
+    /// Frames in the log, for the `metrics` facade.
+    pub(crate) exported_wal_frames: metrics::Gauge,
     /// Kept for its memory.
     pub(crate) open: Vec<usize>,
 }
@@ -57,46 +60,9 @@ pub(crate) struct Ground {
     pub(crate) path: PathBuf,
     pub(crate) busy_timeout: Duration,
     pub(crate) configuration: Configuration,
-}
-
-/// The switches of a connection that a closure could turn for everybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Configuration([bool; SWITCHES.len()]);
-
-const SWITCHES: [DbConfig; 16] = [
-    DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER,
-    DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
-    DbConfig::SQLITE_DBCONFIG_TRIGGER_EQP,
-    DbConfig::SQLITE_DBCONFIG_RESET_DATABASE,
-    DbConfig::SQLITE_DBCONFIG_DEFENSIVE,
-    DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA,
-    DbConfig::SQLITE_DBCONFIG_LEGACY_ALTER_TABLE,
-    DbConfig::SQLITE_DBCONFIG_DQS_DML,
-    DbConfig::SQLITE_DBCONFIG_DQS_DDL,
-    DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT,
-    DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
-    DbConfig::SQLITE_DBCONFIG_REVERSE_SCANORDER,
-];
-
-impl Configuration {
-    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut switches = [false; SWITCHES.len()];
-        for (switch, config) in switches.iter_mut().zip(SWITCHES) {
-            *switch = connection.db_config(config)?;
-        }
-        Ok(Self(switches))
-    }
-
-    fn restore(self, connection: &Connection) -> rusqlite::Result<()> {
-        for (value, config) in self.0.into_iter().zip(SWITCHES) {
-            connection.set_db_config(config, value)?;
-        }
-        Ok(())
-    }
+    /// The time, in nanoseconds of the pipeline's clock, for which another process has been waited
+    /// for in vain, up to the latest attempt to begin.
+    pub(crate) in_vain_ns: Cell<Option<(u64, u64)>>,
 }
 
 /// What running a member came to, for those around it.
@@ -144,6 +110,7 @@ impl Engine for Writer {
             // A cached statement that changes the schema would not be noticed a second time.
             self.connection.flush_prepared_statement_cache();
         }
+        self.exported_wal_frames.set(self.guard.wal_frames() as f64);
         Ok(Executed { commits: self.guard.commits() - commits_before })
     }
 
@@ -200,7 +167,7 @@ impl Writer {
     /// itself.
     fn settle_connection(&mut self) -> Result<(), Cause> {
         let busy_timeout = self.ground.busy_timeout;
-        let settled = crate::open::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
+        let settled = connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
             .and_then(|()| Configuration::of(&self.connection));
         self.ground.configuration =
             settled.map_err(|error| self.ground.fatal("restore the connection to", error))?;
@@ -221,17 +188,21 @@ struct Execution<'g> {
     ground: &'g Ground,
 }
 
-impl Execution<'_> {
+impl<'g> Execution<'g> {
+    fn connection(&self) -> &'g Connection {
+        self.tx.connection()
+    }
+
     fn execute_all(
         &mut self,
         group: &mut Group<Writer>,
         open: &mut Vec<usize>,
     ) -> Result<(), Cause> {
-        let spills_before = ffi::cache_spills(&self.tx);
-        while let Some(member) = group.next() {
+        let spills_before = ffi::cache_spills(self.connection());
+        while let Some(member) = group.next_member() {
             if open.is_empty()
-                && self.tx.is_autocommit()
-                && let Err(reason) = self.begin(group.deadline_ns(member))
+                && self.connection().is_autocommit()
+                && let Err(reason) = self.begin(group, member)
             {
                 let late = group.passed_deadline(member);
                 group.refuse(member, if late { NotRun::DeadlinePassed } else { reason });
@@ -241,7 +212,7 @@ impl Execution<'_> {
                 Verdict::Clean => {
                     open.push(member);
                     if open.len().is_multiple_of(SPILL_LOOKS)
-                        && ffi::cache_spills(&self.tx) != spills_before
+                        && ffi::cache_spills(self.connection()) != spills_before
                     {
                         break; // the rest goes into the next group
                     }
@@ -257,7 +228,7 @@ impl Execution<'_> {
 
     /// Commits what is open; if that fails, every member gets a transaction of its own.
     fn finish(&mut self, group: &mut Group<Writer>, open: &[usize]) -> Result<(), Cause> {
-        if self.tx.is_autocommit() {
+        if self.connection().is_autocommit() {
             return Ok(());
         }
         match self.commit()? {
@@ -296,8 +267,10 @@ impl Execution<'_> {
         if members.is_empty() {
             return Ok(());
         }
-        if let Err(reason) = self.begin(None) {
-            members.iter().for_each(|&member| group.refuse(member, reason.clone()));
+        if let Err(reason) = self.begin(group, members[0]) {
+            for &member in members {
+                group.refuse(member, reason.clone());
+            }
             return Ok(());
         }
         for &member in members {
@@ -316,7 +289,7 @@ impl Execution<'_> {
             group.refuse(member, NotRun::DeadlinePassed);
             return Ok(());
         }
-        if let Err(reason) = self.begin(group.deadline_ns(member)) {
+        if let Err(reason) = self.begin(group, member) {
             group.refuse(member, reason);
             return Ok(());
         }
@@ -335,21 +308,20 @@ impl Execution<'_> {
     }
 
     fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
-        let changes_before = self.tx.connection().total_changes();
-        ffi::set_last_insert_rowid(&*self.tx, 0);
+        let changes_before = self.connection().total_changes();
+        ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
-        self.tx.end_member();
-        if self.tx.is_busy() {
+        if self.tx.end_member() && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
-            ffi::reset_statements(&self.tx);
+            ffi::reset_statements(self.connection());
         }
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
-        let connection = self.tx.connection();
+        let connection = self.connection();
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }
@@ -364,15 +336,27 @@ impl Execution<'_> {
         if traceless { Verdict::Clean } else { Verdict::Dirty }
     }
 
-    /// Begins a transaction; waits for another process no longer than the member that comes first
-    /// may take.
-    fn begin(&mut self, deadline_ns: Option<u64>) -> Result<(), NotRun> {
-        let patience = self.ground.busy_timeout;
-        let patience = self.guard.time_left(deadline_ns).map_or(patience, |left| {
-            // SQLite counts whole milliseconds, and must not give up before the deadline.
-            (left + Duration::from_millis(1)).min(patience)
+    /// How long `member` may wait for another process: the busy timeout, less what was waited
+    /// while it was queued, and not beyond its deadline. So a thousand that are queued while
+    /// another process holds the lock wait together, not one after the other.
+    fn patience(&self, group: &Group<Writer>, member: usize) -> Duration {
+        let waited_ns = self.ground.in_vain_ns.get().map_or(0, |(since, until)| {
+            until.saturating_sub(since.max(group.submitted_ns(member)))
         });
-        let began = self.tx.busy_timeout(patience).and_then(|()| self.tx.begin());
+        let left = self.ground.busy_timeout.saturating_sub(Duration::from_nanos(waited_ns));
+        self.guard.time_left(group.deadline_ns(member)).map_or(left, |until_deadline| {
+            // SQLite counts whole milliseconds, and must not give up before the deadline.
+            (until_deadline + Duration::from_millis(1)).min(left)
+        })
+    }
+
+    /// Begins a transaction, of which `member` is the first.
+    fn begin(&mut self, group: &Group<Writer>, member: usize) -> Result<(), NotRun> {
+        let patience = self.patience(group, member);
+        let since =
+            self.ground.in_vain_ns.get().map_or_else(|| self.guard.now_ns(), |(since, _)| since);
+        let began = self.connection().busy_timeout(patience).and_then(|()| self.tx.begin());
+        self.ground.in_vain_ns.set(began.is_err().then(|| (since, self.guard.now_ns())));
         began.map_err(|source| {
             let busy =
                 matches!(code(&source), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
@@ -391,10 +375,7 @@ impl Execution<'_> {
 
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
-        let connection = &*self.tx;
-        if connection.is_busy() {
-            ffi::reset_statements(connection);
-        }
+        let connection = self.connection();
         if Configuration::of(connection).ok() != Some(self.ground.configuration) {
             self.ground
                 .configuration
@@ -420,9 +401,6 @@ impl Execution<'_> {
     }
 
     fn roll_back(&self) -> Result<(), Cause> {
-        if self.tx.is_busy() {
-            ffi::reset_statements(&*self.tx);
-        }
         self.tx.roll_back().map_err(|error| self.ground.fatal("roll back on", error))
     }
 }

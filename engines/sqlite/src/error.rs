@@ -79,6 +79,19 @@ pub enum Error {
     )]
     NotRecovered(PathBuf),
 
+    /// The disk has no room to bring the log from before into the database.
+    #[error(
+        "the disk that holds {} is full: its write-ahead log cannot be brought into the database; \
+         nothing is lost, make room and open it again",
+        path.display()
+    )]
+    DiskFull {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+
     /// A transaction ended with a foreign key unsatisfied.
     #[error(
         "FOREIGN KEY constraint failed: a deferred foreign key is not satisfied at the end of the transaction"

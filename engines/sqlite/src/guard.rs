@@ -156,6 +156,11 @@ impl Guard {
         deadline_ns.map(|at| Duration::from_nanos(at.saturating_sub(self.clock.now_ns())))
     }
 
+    /// Nanoseconds of the pipeline's clock.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
     /// Runs what the engine itself has to say inside a member, for example a savepoint.
     pub(crate) fn as_engine<R>(&self, speak: impl FnOnce() -> R) -> R {
         let member = self.member.swap(false, Relaxed);

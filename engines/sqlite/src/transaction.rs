@@ -23,6 +23,8 @@ pub struct Transaction<'g> {
     /// Makes the engine's own SQL impossible to guess, so that no SQL of a closure can mean it.
     nonce: u64,
     savepoints_open: Cell<u32>,
+    /// The running member used the connection itself, and so may have left a cursor open.
+    is_lent: Cell<bool>,
     recent: RefCell<Vec<Recent<'g>>>,
 }
 
@@ -47,6 +49,7 @@ impl Deref for Transaction<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
+        self.is_lent.set(true);
         self.connection
     }
 }
@@ -58,6 +61,7 @@ impl<'g> Transaction<'g> {
             guard,
             nonce,
             savepoints_open: Cell::new(0),
+            is_lent: Cell::new(false),
             recent: RefCell::new(Vec::new()),
         }
     }
@@ -187,9 +191,11 @@ impl<'g> Transaction<'g> {
         self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
     }
 
-    /// Forgets what the member that has just run may have left: open savepoints.
-    pub(crate) fn end_member(&self) {
+    /// Forgets what the member that has just run may have left, and says whether it may have left a
+    /// cursor open.
+    pub(crate) fn end_member(&self) -> bool {
         self.savepoints_open.set(0);
+        self.is_lent.replace(false)
     }
 
     /// Runs plain data: each statement in turn.

@@ -1,8 +1,10 @@
 //! A cursor that a member leaves open, which takes a leak on purpose.
 
+use groupcommit_sqlite::rusqlite::Connection;
+
 use crate::common::{Done, Scratch, hold, neighbour};
 
-fn leak_rows(tx: &groupcommit_sqlite::Transaction) -> Done {
+fn leak_rows(tx: &Connection) -> Done {
     let mut statement = tx.prepare("SELECT id FROM t")?;
     let mut rows = statement.query(())?;
     assert!(rows.next()?.is_some());
@@ -55,16 +57,23 @@ fn does_not_keep_a_failing_member_from_being_rolled_back() {
 }
 
 #[test]
+fn in_an_exclusive_does_not_hold_a_snapshot() {
+    let test = Scratch::with_table();
+    test.db.transact(|tx| tx.execute("INSERT INTO t VALUES (1, 1), (2, 2)", ())).unwrap();
+    test.db.exclusive(leak_rows).unwrap();
+    let busy: i64 =
+        test.plain().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0)).unwrap();
+    assert_eq!(busy, 0, "a snapshot is still held");
+    neighbour(&test.db, 3).wait().unwrap();
+}
+
+#[test]
 fn in_a_read_does_not_hold_a_snapshot() {
     let test = Scratch::with_table();
     neighbour(&test.db, 1).wait().unwrap();
     test.db
         .read(|conn| {
-            let mut statement = conn.prepare("SELECT id FROM t")?;
-            let mut rows = statement.query(())?;
-            assert!(rows.next()?.is_some());
-            std::mem::forget(rows);
-            std::mem::forget(statement);
+            leak_rows(conn)?;
             Done::Ok(())
         })
         .unwrap();

@@ -19,7 +19,7 @@ impl SmallDisk {
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted =
-            may("mount", &["-t", "tmpfs", "-o", "size=8m", "none", folder.path().to_str()?]);
+            may("mount", &["-t", "tmpfs", "-o", "size=4m", "none", folder.path().to_str()?]);
         mounted.then_some(Self(folder))
     }
 
@@ -38,12 +38,22 @@ impl Drop for SmallDisk {
     }
 }
 
-const FILL: &str =
-    "WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 1019)
-                    INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
-
+/// Fills more than the page cache holds, so the disk runs full in the middle of the statement.
 #[test]
-fn rejects_the_transaction_that_does_not_fit_and_no_other() {
+fn in_a_statement() {
+    rejects_the_transaction_that_does_not_fit_and_no_other(20);
+}
+
+/// Fills less than the page cache holds, so the disk runs full in the commit that members share.
+#[test]
+fn in_the_commit() {
+    rejects_the_transaction_that_does_not_fit_and_no_other(6);
+}
+
+fn rejects_the_transaction_that_does_not_fit_and_no_other(megabytes: i64) {
+    const FILL: &str =
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                        INSERT INTO t SELECT 1000 + i, zeroblob(1000000) FROM n";
     let Some(disk) = SmallDisk::mount() else { return };
     let path = disk.path().join("app.db");
     let db = Database::open(&path).unwrap();
@@ -51,7 +61,7 @@ fn rejects_the_transaction_that_does_not_fit_and_no_other() {
 
     let held = hold(&db);
     let before = neighbour(&db, 1);
-    let big = db.submit(|tx| tx.execute(FILL, ()));
+    let big = db.submit(move |tx| tx.execute(FILL, [megabytes]));
     let after = neighbour(&db, 2);
     held.release().wait().unwrap();
     before.wait().unwrap();
@@ -60,18 +70,21 @@ fn rejects_the_transaction_that_does_not_fit_and_no_other() {
     assert_eq!(ids(&Connection::open(&path).unwrap()), [1, 2]);
 
     // The database goes on: what fits is committed, what does not is rejected, and all can be read.
-    assert_eq!(code(db.transact(|tx| tx.execute(FILL, ()))), ErrorCode::DiskFull);
+    assert_eq!(code(db.transact(move |tx| tx.execute(FILL, [megabytes]))), ErrorCode::DiskFull);
     db.transact(|tx| insert(tx, 3)).unwrap();
     let count: i64 =
         db.read(|conn| conn.query_row("SELECT count(*) FROM t", (), |row| row.get(0))).unwrap();
     assert_eq!(count, 3);
 
     disk.enlarge();
-    assert_eq!(db.transact(|tx| tx.execute(FILL, ())).unwrap(), 20);
+    assert_eq!(
+        db.transact(move |tx| tx.execute(FILL, [megabytes])).unwrap(),
+        usize::try_from(megabytes).unwrap()
+    );
     db.close().unwrap();
     drop(db);
     let reopened = Database::open(&path).unwrap();
     reopened.transact(|tx| insert(tx, 4)).unwrap();
-    let expected: Vec<i64> = [1, 2, 3, 4].into_iter().chain(1000..1020).collect();
+    let expected: Vec<i64> = [1, 2, 3, 4].into_iter().chain(1001..=1000 + megabytes).collect();
     assert_eq!(ids(&Connection::open(&path).unwrap()), expected);
 }

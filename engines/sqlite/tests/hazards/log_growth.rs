@@ -35,7 +35,9 @@ fn write(db: &Database, frames: i64) -> u64 {
         }
         longest = longest.max(db.wal().frames);
     }
-    in_flight.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+    for ticket in in_flight {
+        assert_eq!(ticket.wait().unwrap(), 1);
+    }
     longest
 }
 

@@ -1,5 +1,6 @@
 //! What is known to go wrong when transactions of several callers share a commit and a flush of
 //! SQLite. One module a hazard; each test fails without the defence.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;

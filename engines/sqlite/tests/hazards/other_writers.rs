@@ -36,6 +36,23 @@ fn one_that_keeps_the_lock_makes_transactions_not_run_and_then_they_do() {
 }
 
 #[test]
+fn those_that_are_queued_wait_for_one_together() {
+    let test = Scratch::with_table();
+    let db = Database::options().busy_timeout(Duration::from_millis(500)).open(&test.path).unwrap();
+    let other = test.plain();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // One after the other they would wait for more than an hour.
+    let tickets: Vec<_> = (0..10_000).map(|id| neighbour(&db, id)).collect();
+    for ticket in tickets {
+        let refused = ticket.wait();
+        assert!(matches!(refused, Err(Failure::NotRun(NotRun::Busy(_)))), "{refused:?}");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    neighbour(&db, 1).wait().unwrap();
+    assert_eq!(test.ids(), [1]);
+}
+
+#[test]
 fn one_that_keeps_the_lock_for_a_while_is_waited_for() {
     let test = Scratch::with_table();
     let other = test.plain();
@@ -49,7 +66,7 @@ fn one_that_keeps_the_lock_for_a_while_is_waited_for() {
 #[test]
 fn a_transaction_waits_for_one_no_longer_than_its_deadline() {
     let test = Scratch::with_table();
-    let patient = Database::options().busy_timeout(Duration::from_secs(3_600)).open(&test.path);
+    let patient = Database::options().busy_timeout(Duration::from_secs(20)).open(&test.path);
     let patient = patient.unwrap();
     let other = test.plain();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -70,13 +87,14 @@ fn one_that_writes_and_checkpoints_at_once_loses_nothing_and_costs_nothing() {
     let (ready, is_ready) = mpsc::channel();
     let other = thread::spawn(move || {
         let connection = Connection::open(path).unwrap();
-        connection.busy_timeout(Duration::from_secs(60)).unwrap();
+        connection.busy_timeout(Duration::from_mins(1)).unwrap();
         connection.pragma_update(None, "synchronous", "OFF").unwrap();
         let mut count = 0;
+        let mut modes = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"].iter().cycle();
         while !stopped.load(Ordering::Relaxed) || count < 50 {
             count += 1;
             connection.execute("INSERT INTO t VALUES (-?1, 'theirs')", [count]).unwrap();
-            let mode = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][count as usize % 4];
+            let mode = modes.next().unwrap();
             connection
                 .query_row(&format!("PRAGMA wal_checkpoint({mode})"), (), |_| Ok(()))
                 .unwrap();
@@ -88,7 +106,9 @@ fn one_that_writes_and_checkpoints_at_once_loses_nothing_and_costs_nothing() {
     for round in 0..20 {
         let tickets: Vec<_> =
             (0..50).map(|member| neighbour(&test.db, 1 + round * 50 + member)).collect();
-        tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+        for ticket in tickets {
+            assert_eq!(ticket.wait().unwrap(), 1);
+        }
     }
     stop.store(true, Ordering::Relaxed);
     let theirs = other.join().unwrap();

@@ -34,6 +34,18 @@ fn one_that_is_kept_prepared_is_undone_when_its_member_fails() {
 }
 
 #[test]
+fn one_that_was_only_prepared_before_is_undone_when_its_member_fails() {
+    let test = Scratch::with_table();
+    test.db.transact(|tx| tx.prepare_cached(CREATE).map(drop)).unwrap();
+    let odd = test.db.transact(|tx| {
+        tx.execute(CREATE, ())?;
+        Err::<(), _>(rusqlite::Error::InvalidQuery)
+    });
+    odd.unwrap_err();
+    assert_eq!(tables(&test), ["t"]);
+}
+
+#[test]
 fn one_that_an_exclusive_prepared_is_undone_when_its_member_fails() {
     let test = Scratch::with_table();
     test.db.exclusive(|conn| conn.prepare_cached(CREATE).map(drop)).unwrap();

@@ -25,7 +25,9 @@ fn process_that_is_killed() {
     db.transact(|tx| tx.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, v)", ()))
         .unwrap();
     let tickets: Vec<_> = (1..=ROWS).map(|id| neighbour(&db, id)).collect();
-    tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+    for ticket in tickets {
+        assert_eq!(ticket.wait().unwrap(), 1);
+    }
     // In the middle of a transaction, so with a lock and with pages that are not committed.
     let _held = hold(&db);
     println!("{READY}");

@@ -2,6 +2,7 @@
 //! database, as the same transactions run one at a time by SQLite itself.
 //!
 //! `PROPTEST_CASES` sets the number of cases.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -58,7 +59,9 @@ fn end(submitted: Submitted) -> End {
             Err(failure) => end_of(failure),
         },
         Submitted::Data(ticket) => match ticket.wait() {
-            Ok(results) => End::Committed(results.into_iter().map(Done::of).collect()),
+            Ok(results) => {
+                End::Committed(results.into_iter().map(|result| Ok(Done::of(result))).collect())
+            }
             Err(Failure::Rejected(Rejected::Caller(error))) => End::Failed(code(&error)),
             Err(failure) => end_of(failure),
         },

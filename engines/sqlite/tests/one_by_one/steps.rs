@@ -55,13 +55,13 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    pub(crate) fn of(result: StatementResult) -> Record {
-        Ok(Self {
+    pub(crate) fn of(result: StatementResult) -> Self {
+        Self {
             rows_changed: result.rows_changed,
             last_insert_rowid: result.last_insert_rowid,
             columns: result.columns,
             rows: result.rows,
-        })
+        }
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn run_sql(connection: &Connection, sql: &Sql) -> rusqlite::Result<Do
             rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
         }
         drop(cursor);
-        columns = statement.column_names().into_iter().map(str::to_owned).collect();
+        columns = statement.column_names().map(str::to_owned).collect();
     }
     let changed = connection.total_changes() != changes_before;
     Ok(Done {

@@ -87,11 +87,15 @@ fn a_hundred_times_the_limit_passes_through() {
             thread::spawn(move || {
                 let tickets: Vec<_> =
                     (0..200).map(|turn| neighbour(&db, worker * 200 + turn)).collect();
-                tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+                for ticket in tickets {
+                    assert_eq!(ticket.wait().unwrap(), 1);
+                }
             })
         })
         .collect();
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    for worker in workers {
+        worker.join().unwrap();
+    }
     assert_eq!(test.ids(), (0..800).collect::<Vec<_>>());
     assert_eq!(db.stats().in_flight, 0);
 }

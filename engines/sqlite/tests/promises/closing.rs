@@ -86,7 +86,9 @@ fn dropping_every_clone_lets_what_was_admitted_finish() {
     let Scratch { db, .. } = test.keep_folder();
     drop(db);
     held.release().wait().unwrap();
-    tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+    for ticket in tickets {
+        assert_eq!(ticket.wait().unwrap(), 1);
+    }
     assert!(calls.recv().unwrap());
     let connection = groupcommit_sqlite::rusqlite::Connection::open(&path).unwrap();
     assert_eq!(ids(&connection).len(), 100);

@@ -48,7 +48,7 @@ fn a_ticket() {
         let keeps = kept.clone();
         let id = i64::try_from(polls).unwrap();
         let ticket = test.db.submit(move |tx| {
-            let _keeps = &keeps;
+            assert!(Arc::strong_count(&keeps) > 1);
             insert(tx, id)
         });
         let release = std::cell::Cell::new(Some(held));
@@ -78,7 +78,7 @@ fn a_submission_that_waits_for_room() {
         let keeps = kept.clone();
         let id = i64::try_from(polls).unwrap();
         let submission = db.submit_async(move |tx| {
-            let _keeps = &keeps;
+            assert!(Arc::strong_count(&keeps) > 1);
             insert(tx, id)
         });
         let release = std::cell::Cell::new(Some(held));

@@ -1,5 +1,6 @@
 //! The promises at the level of a database: one module a promise. Promise 4 has a test binary of
 //! its own (`one_by_one`), and so have the two that measure the whole process.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,6 +11,8 @@ mod cancellation;
 mod closing;
 mod dropped_futures;
 mod isolation;
+mod load;
+mod neighbours;
 mod ordering;
 mod reading;
 mod reentrancy;

@@ -34,7 +34,9 @@ fn transactions_run_in_the_order_of_their_submission() {
     let tickets: Vec<_> = (0..2_000_i64)
         .map(|id| test.db.submit(move |tx| tx.execute("INSERT INTO log (id) VALUES (?1)", [id])))
         .collect();
-    tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+    for ticket in tickets {
+        assert_eq!(ticket.wait().unwrap(), 1);
+    }
     let out_of_order: i64 = test
         .plain()
         .query_row("SELECT count(*) FROM log WHERE position <> id + 1", (), |row| row.get(0))

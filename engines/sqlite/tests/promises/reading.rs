@@ -32,7 +32,9 @@ fn a_read_sees_every_transaction_whose_ticket_resolved_before() {
             })
         })
         .collect();
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    for worker in workers {
+        worker.join().unwrap();
+    }
     assert_eq!(count(&test), 400);
 }
 
@@ -77,7 +79,9 @@ fn more_reads_than_connections_take_turns() {
             })
         })
         .collect();
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    for reader in readers {
+        reader.join().unwrap();
+    }
 }
 
 #[test]

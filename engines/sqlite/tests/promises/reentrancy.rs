@@ -4,7 +4,7 @@ use groupcommit_sqlite::{Database, Failure, Limits, NotRun};
 
 use crate::common::{Done, Scratch, insert, neighbour};
 
-fn is_reentrant<T, E>(result: Result<T, Failure<E>>) -> bool {
+fn is_reentrant<T, E>(result: &Result<T, Failure<E>>) -> bool {
     matches!(result, Err(Failure::NotRun(NotRun::Reentrant)))
 }
 
@@ -17,10 +17,10 @@ fn is_refused() {
         .transact(move |tx| {
             insert(tx, 1)?;
             Done::Ok([
-                is_reentrant(db.transact(|tx| insert(tx, 2))),
-                is_reentrant(db.exclusive(|conn| conn.execute("VACUUM", ()))),
-                is_reentrant(db.flush()),
-                is_reentrant(db.read_durable(|_| Done::Ok(()))),
+                is_reentrant(&db.transact(|tx| insert(tx, 2))),
+                is_reentrant(&db.exclusive(|conn| conn.execute("VACUUM", ()))),
+                is_reentrant(&db.flush()),
+                is_reentrant(&db.read_durable(|_| Done::Ok(()))),
                 db.close().is_err(),
             ])
         })
@@ -35,7 +35,7 @@ fn inside_an_exclusive_too() {
     let test = Scratch::with_table();
     let db = test.db.clone();
     let refused =
-        test.db.exclusive(move |_| Done::Ok(is_reentrant(db.transact(|tx| insert(tx, 2)))));
+        test.db.exclusive(move |_| Done::Ok(is_reentrant(&db.transact(|tx| insert(tx, 2)))));
     assert!(refused.unwrap());
 }
 
@@ -48,7 +48,7 @@ fn submitting_from_inside_works_and_waits_for_no_room() {
         insert(tx, 1)?;
         Done::Ok(inside.submit(|tx| insert(tx, 2)))
     });
-    assert!(is_reentrant(ticket.unwrap().wait()));
+    assert!(is_reentrant(&ticket.unwrap().wait()));
     let roomy = test.db.clone();
     let ticket = test.db.transact(move |tx| {
         insert(tx, 3)?;

@@ -1,0 +1,56 @@
+//! The `groupcommit` program as the other commands need it: built, and run.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::root::root;
+
+/// `cargo`, in the project's root.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Builds a program of the workspace and returns its path.
+pub(crate) fn build(package: &str, name: &str, release: bool) -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
+    command.args(["--package", package, "--bin", name]);
+    if release {
+        command.arg("--release");
+    }
+    let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(output.status.success(), "cannot build {name}: see above");
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        if message["target"]["name"] == name
+            && let Some(path) = message["executable"].as_str()
+        {
+            return Ok(path.into());
+        }
+    }
+    bail!("cargo built {name} and did not say where it is")
+}
+
+/// The `groupcommit` program.
+pub(crate) fn groupcommit(release: bool) -> Result<PathBuf> {
+    build("groupcommit-cli", "groupcommit", release)
+}
+
+/// What `program arguments` writes to standard output.
+pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> Result<String> {
+    let shown = || format!("{} {}", program.display(), arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start {}", shown()))?;
+    ensure!(output.status.success(), "{} ended with {}", shown(), output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("{} wrote no text", shown()))
+}
