@@ -6,7 +6,8 @@
 //! 2. Every measurement has a database of its own, begins when the file system has nothing left to
 //!    write, and ends with a look at the rows by a fresh connection. Rows that differ from what was
 //!    acknowledged are an error.
-//! 3. The records are saved after every measurement, so that an interrupted run keeps what it has.
+//! 3. The records are saved every second or measurement, whichever takes longer, so that an
+//!    interrupted run keeps what it has.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ pub enum Event<'a> {
         /// Since it began.
         elapsed: Duration,
     },
-    /// A measurement is done, verified and recorded.
+    /// A measurement is done and verified; its record is saved within a second or with the next.
     Finished(&'a Measurement),
 }
 
@@ -131,7 +132,7 @@ pub(crate) struct Session<'a> {
     common: &'a Common,
     databases: tempfile::TempDir,
     results: Results,
-    saved: Instant,
+    saved: Option<Instant>,
     observe: &'a mut dyn FnMut(Event<'_>),
 }
 
@@ -153,7 +154,7 @@ impl<'a> Session<'a> {
         let environment = Environment::record(databases.path(), common.command_line.clone())?;
         observe(Event::Prepared(&environment, databases.path()));
         let results = Results { environment, measurements: Vec::new() };
-        Ok(Self { common, databases, results, saved: Instant::now(), observe })
+        Ok(Self { common, databases, results, saved: None, observe })
     }
 
     /// A folder for databases, on the disk that is measured.
@@ -190,7 +191,7 @@ impl<'a> Session<'a> {
                 let folder = self.databases.path();
                 let trial = measure_in(folder, setting, data, load(setting), &mut running)?;
                 self.results.measurements.push(trial.to_measurement(setting, repeat));
-                if self.saved.elapsed() >= SAVE_EVERY {
+                if self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
                     self.save()?;
                 }
                 if let Err(doubt) = trial.verify(setting) {
@@ -207,7 +208,7 @@ impl<'a> Session<'a> {
 
     fn save(&mut self) -> Result<(), LabError> {
         self.results.save(&self.common.out)?;
-        self.saved = Instant::now();
+        self.saved = Some(Instant::now());
         Ok(())
     }
 

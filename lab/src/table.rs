@@ -117,8 +117,8 @@ impl<'a> Section<'a> {
                  setting was overloaded."
             }
             ("load", _) => {
-                "Beside the adaptive setting, the fixed one with the highest throughput at that load: its p99\n\
-                 and the adaptive setting's figures against its. group: transactions a commit."
+                "Beside the adaptive setting, the fixed one with the highest throughput at that load, and\n\
+                 the adaptive setting's figures against its. group: transactions a commit."
             }
             _ => {
                 "rows/s: median over the repeats. x wal: against `wal` at the first batch. wait: what a caller\n\
@@ -319,7 +319,6 @@ fn closed_table(rows: &[Row<'_>]) -> Table {
         "group",
         "best fixed",
         "its\nrows/s",
-        "its p99\nms",
         "rows/s\nx best",
         "p99\nx best",
     ]);
@@ -337,7 +336,6 @@ fn closed_table(rows: &[Row<'_>]) -> Table {
                 significant(row.median(|m| m.group_transactions_mean)),
                 setting_name(best),
                 best_rows.map_or_else(none, grouped),
-                best.map(p99).map_or_else(none, significant),
                 ratio(row.rows_per_second().median, best_rows),
                 ratio(p99(row), best.map(p99)),
             ],
@@ -465,10 +463,9 @@ fn notes(measurements: &[&Measurement], rows: &[Row<'_>]) -> String {
     if cut_short.len() > CUT_SHORT_NAMED {
         let _infallible = write!(
             text,
-            "\n{} of {} settings were ended by the time limit, with fewer than {} rows.",
+            "\n{} of {} settings were ended by the time limit; the records say with how many rows.",
             cut_short.len(),
-            rows.len(),
-            grouped(most as f64)
+            rows.len()
         );
         return text;
     }
@@ -476,11 +473,10 @@ fn notes(measurements: &[&Measurement], rows: &[Row<'_>]) -> String {
         let fewest = row.repeats.iter().map(|m| m.rows).min().unwrap_or_default();
         let _infallible = write!(
             text,
-            "\n{}, batch {}: ended by the time limit after {} of {} rows.",
+            "\n{}, batch {}: ended by the time limit after {} rows.",
             row.first().condition,
             row.first().batch,
-            grouped(fewest as f64),
-            grouped(most as f64)
+            grouped(fewest as f64)
         );
     }
     text
@@ -568,7 +564,7 @@ mod tests {
         let text = tables(&results(vec![slow, example(Condition::WalNormal, 1, 1e6)]));
         assert!(text.contains("wal-normal *") && text.contains("* not durable"), "{text}");
         assert!(
-            text.contains("default, batch 1: ended by the time limit after 999 of 1,000 rows"),
+            text.contains("default, batch 1: ended by the time limit after 999 rows"),
             "{text}"
         );
         assert!(text.contains("warning: a warning"), "{text}");
