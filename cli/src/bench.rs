@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use groupcommit_lab::all::run_all;
+use groupcommit_lab::compare::comparison;
 use groupcommit_lab::load::run_load;
 use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
 use groupcommit_lab::mixed::run_mixed;
@@ -54,11 +55,29 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             let options = arguments.to_options();
             measure(&options.common, |observe| run_load(&options, observe))
         }
+        Experiment::Compare(arguments) => compare(&arguments.before, &arguments.after),
         Experiment::All(arguments) => {
             let options = arguments.to_options();
             measure(&options.write.common, |observe| run_all(&options, observe))
         }
     }
+}
+
+fn compare(before: &Path, after: &Path) -> ExitCode {
+    let load = |folder| Results::load(folder);
+    let compared = load(before).and_then(|before| comparison(&before, &load(after)?));
+    match compared {
+        Ok(table) => {
+            say(io::stdout(), &table);
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &LabError) -> ExitCode {
+    say(io::stderr(), &format!("groupcommit: {}", explain(error)));
+    ExitCode::from(EXIT_FAILED)
 }
 
 /// Runs `experiment`, tells how far it is, and prints its tables.
@@ -83,10 +102,7 @@ fn measure(
             say(io::stderr(), &format!("records: {}", common.out.join(RESULTS_FILE).display()));
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            say(io::stderr(), &format!("groupcommit: {}", explain(&error)));
-            ExitCode::from(EXIT_FAILED)
-        }
+        Err(error) => failed(&error),
     }
 }
 

@@ -28,9 +28,10 @@ use std::{
 use crate::{
     Engine,
     fate::{Decided, Fate},
-    group::Waiting,
+    formation::Waiting,
     outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown},
     pool::Task,
+    quiet::{drop_panic, drop_quietly},
     sync::{Mutex, lock},
 };
 
@@ -89,6 +90,9 @@ pub(crate) trait Seat<T, X>: Send + Sync {
     fn poll(&self, waker: &Waker) -> Poll<Result<T, Failure<X>>>;
     fn cancel(&self) -> bool;
     fn is_resolved(&self) -> bool;
+
+    /// Whether its group has been executed, so that only a flush is left to wait for.
+    fn is_sealed(&self) -> bool;
 }
 
 /// What the queue holds for one transaction, besides its cell.
@@ -217,15 +221,18 @@ impl<X> Cell<(), (), X> {
 }
 
 impl<F, T, X> State<F, T, X> {
-    /// The result, as `decided` makes it.
-    fn take_result(&mut self, decided: Decided) -> Result<T, Failure<X>> {
+    /// The result, as `decided` makes it, and the value that may not be handed out because of
+    /// that: to be dropped once no lock is held.
+    fn take_result(&mut self, decided: Decided) -> (Result<T, Failure<X>>, Option<T>) {
         self.stage = Stage::Taken;
         match (self.result.take(), decided) {
-            (Some(Ok(_)), Decided::Unknown(cause)) => Err(Failure::Unknown(Unknown::new(cause))),
-            (Some(result), _) => result,
+            (Some(Ok(value)), Decided::Unknown(cause)) => {
+                (Err(Failure::Unknown(Unknown::new(cause))), Some(value))
+            }
+            (Some(result), _) => (result, None),
             // Never ran: nothing of it can be in the database.
-            (None, Decided::Unknown(cause)) => Err(NotRun::Failed(cause).into()),
-            (None, Decided::Durable) => Err(NotRun::Cancelled.into()),
+            (None, Decided::Unknown(cause)) => (Err(NotRun::Failed(cause).into()), None),
+            (None, Decided::Durable) => (Err(NotRun::Cancelled.into()), None),
         }
     }
 }
@@ -237,6 +244,9 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
             Decision::NotRun(reason) => Failure::NotRun(reason),
         };
         let mut state = lock(&self.state);
+        if matches!(state.result, Some(Err(Failure::NotRun(NotRun::Cancelled)))) {
+            return; // its caller was told so
+        }
         if matches!(state.stage, Stage::Queued | Stage::Executed) {
             state.stage = Stage::Executed;
             let superseded = state.result.replace(Err(failure));
@@ -268,7 +278,9 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
         else {
             return None;
         };
-        let result = state.take_result(decided);
+        let (result, withheld) = state.take_result(decided);
+        drop(state);
+        drop_quietly(withheld);
         Some(Box::new(move || callback(result)))
     }
 
@@ -324,6 +336,7 @@ impl<F, T, X> Cell<F, T, X> {
             Ok(Err(error)) => (Ran::Failed, Err(Failure::Rejected(Rejected::Caller(error)))),
             Err(panic) => {
                 let message = panic_message(&*panic);
+                drop_panic(panic);
                 (Ran::Panicked, Err(Failure::Rejected(Rejected::Panicked(message))))
             }
         };
@@ -351,9 +364,9 @@ where
             Stage::Sealed(fate) => {
                 if let Some(decided) = fate.poll((!known).then_some(waker)) {
                     let closure = state.closure.take();
-                    let result = state.take_result(decided);
+                    let (result, withheld) = state.take_result(decided);
                     drop(state);
-                    drop_quietly(closure);
+                    drop_quietly((closure, withheld));
                     return Poll::Ready(result);
                 }
             }
@@ -385,15 +398,9 @@ where
             Stage::Queued | Stage::Running | Stage::Executed => false,
         }
     }
-}
 
-/// Drops what a caller gave us; a panic in its destructor must not end the pipeline's thread.
-fn drop_quietly<V>(value: V) {
-    if !mem::needs_drop::<V>() {
-        return;
-    }
-    if catch_unwind(AssertUnwindSafe(|| drop(value))).is_err() {
-        tracing::error!("the destructor of a transaction's closure or result panicked");
+    fn is_sealed(&self) -> bool {
+        matches!(lock(&self.state).stage, Stage::Sealed(_) | Stage::Taken)
     }
 }
 

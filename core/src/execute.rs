@@ -5,7 +5,6 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, PoisonError},
-    task::Waker,
 };
 
 use crate::{
@@ -15,7 +14,8 @@ use crate::{
     fate::Fate,
     group::Group,
     outcome::{Cause, NotRun},
-    shared::{EXECUTING, Shared},
+    quiet,
+    shared::{Shared, executing},
     state::{Committed, Life, Next, Role, State},
     sync::{MutexGuard, lock},
 };
@@ -118,7 +118,7 @@ impl<E: Engine> Shared<E> {
             Err(cause) => {
                 tracing::error!(%cause, "a commit could not be confirmed; nothing more is accepted");
                 let wakers = lock(&self.state).fail(&cause);
-                wakers.into_iter().for_each(Waker::wake);
+                quiet::wake(wakers);
                 (0, Some(cause))
             }
         };
@@ -129,10 +129,13 @@ impl<E: Engine> Shared<E> {
     }
 
     fn run_engine(&self, group: &mut Group<E>) -> Result<Executed, Cause> {
+        if !group.entries.iter().any(Entry::is_transaction) {
+            // Only the order matters of these; and one may come when the engine is closed.
+            group.taken = group.entries.len();
+            return Ok(Executed::default());
+        }
         let mut engine = lock(&self.engine);
-        let here = std::ptr::from_ref(self).addr();
-        let outer = EXECUTING.with(|executing| executing.replace(here));
-        let caught = catch_unwind(AssertUnwindSafe(|| match &group.entries[0].body {
+        let execute = || match &group.entries[0].body {
             Body::Exclusive(job) => {
                 let job = job.clone();
                 group.taken = 1;
@@ -147,9 +150,9 @@ impl<E: Engine> Shared<E> {
                 Ok(Executed { commits: 1 })
             }
             Body::Member(_) | Body::Barrier { .. } => engine.execute(group),
-        }));
-        EXECUTING.with(|executing| executing.set(outer));
-        caught.unwrap_or_else(|_| Err(Arc::new(EnginePanicked)))
+        };
+        executing(self.address(), || catch_unwind(AssertUnwindSafe(execute)))
+            .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)))
     }
 }
 
@@ -186,6 +189,8 @@ fn seal<E: Engine>(
             committed.transactions += 1;
             committed.bytes += entry.bytes;
         }
+        // Where the ticket was dropped before, the closure and the result go here.
+        quiet::drop_quietly(entry.into_cell());
     }
     fate.wait_for(wakers);
     (committed, entries)

@@ -4,16 +4,15 @@ use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    task::Waker,
 };
 
 use crate::{
     Engine, Flush,
     execute::EnginePanicked,
     fate::Decided,
-    pool::Task,
-    shared::Shared,
-    state::{Committed, Role},
+    quiet,
+    shared::{Shared, calling_back},
+    state::{Call, Committed, Role},
     sync::lock,
 };
 
@@ -67,7 +66,7 @@ impl<E: Engine> Shared<E> {
                     state.flush_failed = Some(cause.clone());
                     state.fail(&cause)
                 };
-                wakers.into_iter().for_each(Waker::wake);
+                quiet::wake(wakers);
                 Decided::Unknown(cause)
             }
         }
@@ -90,14 +89,17 @@ impl<E: Engine> Shared<E> {
             let decided = group.failed.clone().map_or_else(|| decided.clone(), Decided::Unknown);
             self.recorder.resolved(&group, &decided, now_ns);
             wakers.extend(group.fate.decide(decided));
-            let calls = group.callbacks.iter();
-            callbacks.extend(calls.filter_map(|(cell, bytes)| Some((cell.callback()?, *bytes))));
+            for (cell, bytes) in group.callbacks {
+                callbacks
+                    .extend(cell.callback().map(|callback| Call { callback, place: (1, bytes) }));
+                quiet::drop_quietly(cell);
+            }
         }
-        wakers.into_iter().for_each(Waker::wake);
+        quiet::wake(wakers);
         self.schedule_callbacks(callbacks);
     }
 
-    fn schedule_callbacks(self: &Arc<Self>, callbacks: Vec<(Task, usize)>) {
+    pub(crate) fn schedule_callbacks(self: &Arc<Self>, callbacks: Vec<Call>) {
         if callbacks.is_empty() {
             return;
         }
@@ -119,7 +121,7 @@ impl<E: Engine> Shared<E> {
     /// The callback role: the callers' own code, in submission order, one at a time.
     fn run_callback_role(self: &Arc<Self>) {
         loop {
-            let (callback, bytes) = {
+            let Call { callback, place: (transactions, bytes) } = {
                 let mut state = lock(&self.state);
                 let Some(next) = state.callbacks.pop_front() else {
                     state.callback_role = Role::Idle;
@@ -127,11 +129,11 @@ impl<E: Engine> Shared<E> {
                 };
                 next
             };
-            if catch_unwind(AssertUnwindSafe(callback)).is_err() {
+            if !calling_back(self.address(), || quiet::quietly(callback)) {
                 tracing::error!("a callback panicked");
             }
-            let wakers = lock(&self.state).release(1, bytes);
-            wakers.into_iter().for_each(Waker::wake);
+            let wakers = lock(&self.state).release(transactions, bytes);
+            quiet::wake(wakers);
         }
     }
 }

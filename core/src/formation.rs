@@ -1,86 +1,89 @@
-//! Groups that are held open: a door for experiments that ask whether greedy is right. A pipeline
-//! in use is [`Formation::Adaptive`], for which nothing here runs.
+//! The rule that forms a group: pure, without threads and without a clock.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+/// The most transactions that one group carries.
+pub const GROUP_TRANSACTIONS_MAX: usize = 1_024;
 
-use crate::{
-    Engine,
-    cell::Entry,
-    clock::Clock,
-    group::{GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MAX},
-    sync::Condvar,
-};
+/// The most bytes that one group carries, unless its first transaction alone has more.
+pub const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// When a group is taken from the queue, and how much.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Formation {
-    /// Whatever waits, at once.
-    #[default]
-    Adaptive,
-    /// So many, as soon as they wait, or what there is when the first has waited for `delay`. No
-    /// other cap holds but that of bytes.
-    Fixed {
-        /// The size of a group.
-        transactions: usize,
-        /// How long a group is held open.
-        delay: Duration,
-    },
+/// A group whose execution has taken this long takes no further members, so that the first never
+/// waits long for the last: 4 ms.
+pub const GROUP_EXECUTE_NS_MAX: u64 = 4_000_000;
+
+/// How the rule sees one that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A transaction of so many bytes.
+    Transaction { bytes: usize },
+    /// Must run alone, between groups.
+    Exclusive,
+    /// Carries nothing into the engine; only its place in the order matters.
+    Barrier,
 }
 
-impl Formation {
-    pub(crate) fn transactions_max(self) -> usize {
-        match self {
-            Self::Adaptive => GROUP_TRANSACTIONS_MAX,
-            Self::Fixed { transactions, .. } => transactions.max(1),
+/// How many of those that wait, in submission order, form the next group of at most
+/// `transactions_max`.
+///
+/// Greedy: everything, up to the caps, and never across an exclusive. Nothing is held open to wait
+/// for more (see "group commit" in any of the systems that merge transactions: the leader takes
+/// what is there).
+pub(crate) fn form_group(
+    waiting: impl IntoIterator<Item = Waiting>,
+    transactions_max: usize,
+) -> usize {
+    let mut count = 0;
+    let mut bytes_total = 0_usize;
+    for next in waiting {
+        match next {
+            Waiting::Exclusive => return count.max(1),
+            Waiting::Barrier => {}
+            Waiting::Transaction { bytes } => {
+                bytes_total = bytes_total.saturating_add(bytes);
+                if count > 0 && bytes_total > GROUP_BYTES_MAX {
+                    return count;
+                }
+            }
+        }
+        count += 1;
+        if count == transactions_max {
+            return count;
         }
     }
-
-    pub(crate) fn execute_ns_max(self) -> u64 {
-        match self {
-            Self::Adaptive => GROUP_EXECUTE_NS_MAX,
-            Self::Fixed { .. } => u64::MAX,
-        }
-    }
+    count
 }
 
-/// A fixed formation, and where the holder of the execute role waits for a group to be complete.
-pub(crate) struct Hold {
-    transactions: usize,
-    delay_ns: u64,
-    complete: Arc<Condvar>,
-}
+#[cfg(test)]
+mod tests {
+    use super::{Waiting::*, *};
 
-impl Hold {
-    pub(crate) fn new(formation: Formation) -> Option<Self> {
-        let Formation::Fixed { delay, .. } = formation else { return None };
-        Some(Self {
-            transactions: formation.transactions_max(),
-            delay_ns: u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX),
-            complete: Arc::new(Condvar::new()),
-        })
+    fn form_group(waiting: impl IntoIterator<Item = Waiting>) -> usize {
+        super::form_group(waiting, GROUP_TRANSACTIONS_MAX)
     }
 
-    /// Tells the one who waits of what has just been queued, if that ends the waiting.
-    pub(crate) fn arrived<E: Engine>(&self, queue: &VecDeque<Entry<E>>) {
-        if queue.len() >= self.transactions || queue.back().is_some_and(|e| !e.is_transaction()) {
-            self.complete.notify_all();
-        }
+    #[test]
+    fn an_empty_queue_forms_no_group() {
+        assert_eq!(form_group([]), 0);
     }
 
-    /// How long the group that `queue` would form is still held open, and where to wait. Barriers
-    /// and exclusives do not wait for company.
-    pub(crate) fn left<E: Engine>(
-        &self,
-        queue: &VecDeque<Entry<E>>,
-        clock: &dyn Clock,
-    ) -> Option<(Arc<Condvar>, Duration)> {
-        let first = queue.front()?;
-        if queue.len() >= self.transactions || queue.iter().any(|entry| !entry.is_transaction()) {
-            return None;
-        }
-        let waited_ns = clock.now_ns().saturating_sub(first.submitted_ns);
-        let left_ns = self.delay_ns.checked_sub(waited_ns).filter(|&left_ns| left_ns > 0)?;
-        Some((self.complete.clone(), Duration::from_nanos(left_ns)))
+    #[test]
+    fn everything_that_waits_goes_up_to_the_caps() {
+        assert_eq!(form_group([Transaction { bytes: 8 }; 7]), 7);
+        assert_eq!(form_group(vec![Transaction { bytes: 8 }; 5_000]), GROUP_TRANSACTIONS_MAX);
+        let half = Transaction { bytes: GROUP_BYTES_MAX / 2 };
+        assert_eq!(form_group([half; 3]), 2);
+    }
+
+    #[test]
+    fn a_giant_goes_alone() {
+        let giant = Transaction { bytes: usize::MAX };
+        assert_eq!(form_group([giant, Transaction { bytes: 1 }]), 1);
+        assert_eq!(form_group([Transaction { bytes: 1 }, giant]), 1);
+    }
+
+    #[test]
+    fn an_exclusive_runs_alone_between_groups() {
+        let one = Transaction { bytes: 1 };
+        assert_eq!(form_group([Exclusive, one]), 1);
+        assert_eq!(form_group([one, Barrier, Exclusive, one]), 2);
     }
 }

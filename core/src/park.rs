@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::sync::thread;
+use crate::{pool, sync::thread};
 
 struct Unparker(thread::Thread);
 
@@ -31,12 +31,14 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
     let waker = Waker::from(Arc::new(Unparker(thread::current())));
     let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-            return output;
+    pool::while_blocked(|| {
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                return output;
+            }
+            thread::park();
         }
-        thread::park();
-    }
+    })
 }
 
 /// Blocks until `future` is ready, but not beyond `until`.
@@ -44,17 +46,19 @@ pub(crate) fn block_on_until<F: Future>(future: F, until: Instant) -> Option<F::
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unparker(thread::current())));
     let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-            return Some(output);
+    pool::while_blocked(|| {
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                return Some(output);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            #[cfg(not(shuttle))]
+            thread::park_timeout(left);
+            #[cfg(shuttle)]
+            thread::park();
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return None;
-        }
-        #[cfg(not(shuttle))]
-        thread::park_timeout(left);
-        #[cfg(shuttle)]
-        thread::park();
-    }
+    })
 }

@@ -20,7 +20,7 @@
 //! 4. Once `life` is `Failed`, nothing is executed or flushed any more; what is in the pipeline
 //!    still passes through it in order, and is settled as not run or unknown (promise 7).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     Engine,
@@ -28,13 +28,14 @@ use crate::{
     admit::Admit,
     cell::{Body, Cell},
     clock::{Clock, SystemClock},
-    formation::Formation,
+    hold::Formation,
     outcome::{Failure, NotRun},
     pool::{SharedPool, Spawn},
     shared::Shared,
     state::State,
     stats::{Recorder, Stats},
     sync::{Mutex, lock},
+    terms::{Refused, Terms},
     ticket::Ticket,
 };
 
@@ -66,37 +67,6 @@ impl Default for Settings {
     }
 }
 
-/// What a caller says of one transaction besides its closure.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Terms {
-    /// Counted from submission; a transaction that is not committed by then is not run.
-    pub deadline: Option<Duration>,
-    /// Memory that the transaction holds outside its closure's own captures.
-    pub bytes: usize,
-}
-
-/// A transaction that was not admitted, with its closure given back.
-pub struct Refused<F> {
-    /// Why.
-    pub reason: NotRun,
-    /// The closure, to submit again; `None` only when it was consumed.
-    pub closure: Option<F>,
-}
-
-impl<F> std::fmt::Debug for Refused<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Refused").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
-
-impl<F> std::fmt::Display for Refused<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "not run: {}", self.reason)
-    }
-}
-
-impl<F> std::error::Error for Refused<F> {}
-
 /// One database's pipeline. Dropping it closes admission; what was admitted still runs, on the
 /// pool.
 pub struct Pipeline<E: Engine> {
@@ -119,11 +89,13 @@ impl<E: Engine> Pipeline<E> {
     /// A pipeline that drives `engine`.
     pub fn new(engine: E, settings: Settings) -> Self {
         let flusher = engine.flusher();
+        // The fields can be set to nothing, and then nobody would ever be let in.
+        let limits = Limits::new(settings.limits.transactions, settings.limits.bytes);
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(settings.limits, settings.formation)),
+                state: Mutex::new(State::new(limits, settings.formation)),
                 execute_ns_max: settings.formation.execute_ns_max(),
-                limits: settings.limits,
+                limits,
                 engine: Mutex::new(engine),
                 flusher,
                 recorder: Recorder::new(&settings.label),
@@ -147,7 +119,7 @@ impl<E: Engine> Pipeline<E> {
         if let Err((entry, reason)) = shared.offer(entry) {
             shared.insist(entry, reason);
         }
-        Ticket::of(cell)
+        shared.ticket(cell)
     }
 
     /// As [`Pipeline::submit`], waiting for admission without blocking.
@@ -172,7 +144,7 @@ impl<E: Engine> Pipeline<E> {
             },
             Err((entry, reason)) => shared.refuse(&entry, reason),
         }
-        Ticket::of(cell)
+        shared.ticket(cell)
     }
 
     /// As [`Pipeline::submit`], but refuses instead of waiting.
@@ -190,13 +162,15 @@ impl<E: Engine> Pipeline<E> {
         let cell = Cell::new(closure);
         let entry = self.shared.entry::<F>(Body::Member(cell.clone()), terms);
         match self.shared.offer(entry) {
-            Ok(()) => Ok(Ticket::of(cell)),
+            Ok(()) => Ok(self.shared.ticket(cell)),
             Err((_, reason)) => Err(Refused { reason, closure: cell.take_closure() }),
         }
     }
 
     /// As [`Pipeline::submit`], with a callback that is called once with the result, in submission
-    /// order, on a thread of the pool, off the critical path.
+    /// order, on a thread of the pool, off the critical path; one that is not admitted does not wait
+    /// for those before it. From inside a callback of the same pipeline it does not wait for room:
+    /// the result is then [`NotRun::Overloaded`].
     pub fn submit_then<F, T, X>(
         &self,
         terms: Terms,
@@ -236,7 +210,7 @@ impl<E: Engine> Pipeline<E> {
             Ok(()) => {}
             Err((entry, reason)) => shared.insist(entry, reason),
         }
-        Ticket::of(cell).wait()
+        shared.ticket(cell).wait()
     }
 
     /// Runs `closure` alone, between groups, and blocks until what it did is durable.
@@ -259,7 +233,7 @@ impl<E: Engine> Pipeline<E> {
         if let Err((entry, reason)) = shared.offer(entry) {
             shared.insist(entry, reason);
         }
-        Ticket::of(cell).wait()
+        shared.ticket(cell).wait()
     }
 
     /// Blocks until everything submitted before this call is resolved; with `force`, also flushes
@@ -287,7 +261,11 @@ impl<E: Engine> Pipeline<E> {
         }
         shared.stop_admission();
         let drained = shared.barrier(false).wait();
-        let closed = lock(&shared.engine).close();
+        let closed = {
+            let mut engine = lock(&shared.engine);
+            let closed_before = std::mem::replace(&mut lock(&shared.state).engine_closed, true);
+            if closed_before { Ok(()) } else { engine.close() }
+        };
         drained?;
         closed.map_err(|cause| Failure::NotRun(NotRun::Failed(cause)))
     }

@@ -8,13 +8,15 @@
 //! 1. A task waits only while every thread of the pool is inside another task.
 //! 2. Callbacks, which are the callers' own code and may block, never hold more than half of the
 //!    threads, so they cannot keep databases from working.
+//! 3. A thread that waits for a ticket or for admission, because the transaction or callback that it
+//!    runs does, counts as none meanwhile: what it waits for may need a thread.
 
 use std::{fmt, time::Duration};
 
 #[cfg(not(shuttle))]
 use std::{
+    cell::Cell,
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         LazyLock,
         atomic::{AtomicUsize, Ordering},
@@ -24,9 +26,13 @@ use std::{
 };
 
 #[cfg(not(shuttle))]
-use crate::sync::{Mutex, lock, thread};
+use crate::{
+    quiet,
+    sync::{Mutex, MutexGuard, lock, thread, thread_local},
+};
 
-/// The most threads that the pool ever has.
+/// The most threads that the pool has, besides those that a transaction or a callback keeps waiting
+/// for a ticket.
 pub const THREADS_MAX: usize = 12;
 
 /// How long a thread without work waits for more before it ends.
@@ -129,6 +135,11 @@ impl Pool {
         let mut lines = lock(&self.lines);
         enqueue(&mut lines);
         self.runnable.store(lines.runnable(), Ordering::Relaxed);
+        self.call(lines);
+    }
+
+    /// Calls another thread if there is work that no thread is about to look for.
+    fn call(&'static self, mut lines: MutexGuard<'_, Lines>) {
         if lines.runnable() <= lines.spinning {
             return;
         }
@@ -158,6 +169,7 @@ impl Pool {
     }
 
     fn work(&self) {
+        IS_WORKER.with(|is_worker| is_worker.set(true));
         loop {
             while self.run_next() {}
             self.spin();
@@ -207,6 +219,10 @@ impl Pool {
             if lines.runnable() > 0 {
                 return true;
             }
+            if lines.threads > THREADS_MAX {
+                lines.threads -= 1; // others came while this or another one was blocked
+                return false;
+            }
             lines.sleeping.push(me.clone());
         }
         thread::park_timeout(LINGER);
@@ -223,12 +239,41 @@ impl Pool {
     }
 }
 
+#[cfg(not(shuttle))]
+thread_local! {
+    /// Whether this is a thread of the pool.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `wait`, which blocks. A thread of the pool counts as none meanwhile.
+#[cfg(not(shuttle))]
+pub(crate) fn while_blocked<R>(wait: impl FnOnce() -> R) -> R {
+    struct Blocked;
+    impl Drop for Blocked {
+        fn drop(&mut self) {
+            lock(&POOL.lines).threads += 1;
+        }
+    }
+    let _blocked = IS_WORKER.with(Cell::get).then(|| {
+        let mut lines = lock(&POOL.lines);
+        lines.threads -= 1;
+        POOL.call(lines);
+        Blocked
+    });
+    wait()
+}
+
 /// A panic ends its task, not the thread: callbacks are callers' code.
 #[cfg(not(shuttle))]
 fn run(task: Task) {
-    if catch_unwind(AssertUnwindSafe(task)).is_err() {
+    if !quiet::quietly(task) {
         tracing::error!("a callback or a task panicked");
     }
+}
+
+#[cfg(shuttle)]
+pub(crate) fn while_blocked<R>(wait: impl FnOnce() -> R) -> R {
+    wait()
 }
 
 #[cfg(shuttle)]

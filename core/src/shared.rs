@@ -1,6 +1,6 @@
 //! What all threads of a pipeline hold, and how transactions come in.
 
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use crate::{
     Engine,
@@ -11,11 +11,12 @@ use crate::{
     fate::{Decided, Fate},
     outcome::NotRun,
     park,
-    pipeline::Terms,
     pool::Spawn,
-    state::{Committed, Role, State},
+    quiet,
+    state::{Call, Committed, Role, State},
     stats::Recorder,
     sync::{Mutex, lock, thread_local},
+    terms::Terms,
     ticket::Ticket,
 };
 
@@ -33,8 +34,33 @@ pub(crate) struct Shared<E: Engine> {
 }
 
 thread_local! {
-    /// The pipeline whose engine this thread is executing a group in, by address.
-    pub(crate) static EXECUTING: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    /// The pipelines, by address, in whose engines this thread is executing a group: more than one
+    /// when a transaction of one leads in another.
+    static EXECUTING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+
+    /// The pipeline, by address, that this thread is calling back from.
+    static CALLING_BACK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Calls `callback` of the pipeline at `address`.
+pub(crate) fn calling_back<R>(address: usize, callback: impl FnOnce() -> R) -> R {
+    CALLING_BACK.with(|pipeline| pipeline.set(address));
+    let result = callback();
+    CALLING_BACK.with(|pipeline| pipeline.set(0));
+    result
+}
+
+/// Calls `execute`, during which this thread counts as executing in the pipeline at `address`.
+pub(crate) fn executing<R>(address: usize, execute: impl FnOnce() -> R) -> R {
+    EXECUTING.with(|executing| executing.borrow_mut().push(address));
+    let result = execute();
+    EXECUTING.with(|executing| executing.borrow_mut().pop());
+    result
+}
+
+/// Whether this thread is executing a group of the pipeline at `address`.
+pub(crate) fn is_executing(address: usize) -> bool {
+    EXECUTING.with(|executing| executing.borrow().contains(&address))
 }
 
 impl<E: Engine> Shared<E> {
@@ -89,6 +115,10 @@ impl<E: Engine> Shared<E> {
         if self.is_executing_here() {
             return self.refuse(&entry, NotRun::Reentrant);
         }
+        if CALLING_BACK.with(std::cell::Cell::get) == self.address() {
+            // The places that it would wait for may be its own, or those of callbacks behind it.
+            return self.refuse(&entry, reason);
+        }
         let admit = Admit::new(&**self, entry.bytes);
         let admitted = match entry.deadline_ns {
             None => park::block_on(admit),
@@ -105,7 +135,7 @@ impl<E: Engine> Shared<E> {
     }
 
     /// Settles an entry that never entered the queue.
-    pub(crate) fn refuse(&self, entry: &Entry<E>, reason: NotRun) {
+    pub(crate) fn refuse(self: &Arc<Self>, entry: &Entry<E>, reason: NotRun) {
         entry.cell().decide(Decision::NotRun(reason));
         let fate = Arc::new(Fate::decided(Decided::Durable));
         let mut refused = Committed::new(fate.clone());
@@ -117,16 +147,25 @@ impl<E: Engine> Shared<E> {
             Waits::Nobody => {}
             Waits::Waker(waker) => waker.wake(),
             Waits::Callback => {
-                if let Some(callback) = entry.cell().callback() {
-                    self.spawn.spawn_callback(callback);
-                }
+                let call = entry.cell().callback().map(|callback| Call { callback, place: (0, 0) });
+                self.schedule_callbacks(call.into_iter().collect());
             }
         }
     }
 
+    /// Queues an entry whose place was granted while it stood in the line. Admission may have ended
+    /// since, and then nothing may enter any more: the engine may be closed already.
     pub(crate) fn enqueue_admitted(self: &Arc<Self>, entry: Entry<E>) {
-        let schedule = lock(&self.state).push(entry);
-        self.schedule_execute(schedule);
+        let mut state = lock(&self.state);
+        let Some(reason) = state.refusal() else {
+            let schedule = state.push(entry);
+            drop(state);
+            return self.schedule_execute(schedule);
+        };
+        let wakers = state.release(1, entry.bytes);
+        drop(state);
+        quiet::wake(wakers);
+        self.refuse(&entry, reason);
     }
 
     pub(crate) fn barrier<X: Send + 'static>(self: &Arc<Self>, force_flush: bool) -> Ticket<(), X> {
@@ -134,17 +173,32 @@ impl<E: Engine> Shared<E> {
         let body = Body::Barrier { cell: cell.clone(), force_flush };
         let mut entry = self.entry::<()>(body, Terms::default());
         entry.bytes = 0;
-        self.enqueue_admitted(entry);
-        Ticket::of(cell)
+        let schedule = lock(&self.state).push(entry);
+        self.schedule_execute(schedule);
+        self.ticket(cell)
     }
 
     pub(crate) fn stop_admission(&self) {
         let wakers = lock(&self.state).close();
-        wakers.into_iter().for_each(Waker::wake);
+        quiet::wake(wakers);
     }
 
     pub(crate) fn is_executing_here(&self) -> bool {
-        EXECUTING.with(std::cell::Cell::get) == std::ptr::from_ref(self).addr()
+        is_executing(self.address())
+    }
+
+    /// Tells pipelines apart for as long as they exist.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn ticket<F, T, X>(&self, cell: Arc<Cell<F, T, X>>) -> Ticket<T, X>
+    where
+        F: Send + 'static,
+        T: Send + 'static,
+        X: Send + 'static,
+    {
+        Ticket::of(cell, self.address())
     }
 }
 
@@ -169,6 +223,6 @@ impl<E: Engine> Door for Shared<E> {
             let (transactions, bytes) = if line.is_admitted() { (1, bytes) } else { (0, 0) };
             state.release(transactions, bytes)
         };
-        wakers.into_iter().for_each(Waker::wake);
+        quiet::wake(wakers);
     }
 }

@@ -10,8 +10,8 @@ use crate::{
     cell::{Entry, Settle},
     clock::Clock,
     fate::Fate,
-    formation::{Formation, Hold},
-    group::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, form_group},
+    formation::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, form_group},
+    hold::{Formation, Hold},
     outcome::{Cause, NotRun, Outcome},
     pool::Task,
     sync::Condvar,
@@ -78,6 +78,13 @@ impl Committed {
     }
 }
 
+/// A callback that is due.
+pub(crate) struct Call {
+    pub(crate) callback: Task,
+    /// The place that it gives back when it has returned: transactions and bytes.
+    pub(crate) place: (usize, usize),
+}
+
 /// What the holder of the execute role does after a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -96,7 +103,7 @@ pub(crate) struct State<E: Engine> {
     /// Exclusives among all that is queued.
     queued_exclusives: usize,
     pub(crate) committed: VecDeque<Committed>,
-    pub(crate) callbacks: VecDeque<(Task, usize)>,
+    pub(crate) callbacks: VecDeque<Call>,
     pub(crate) admission: Admission<Arc<Line>>,
     pub(crate) execute_role: Role,
     pub(crate) flush_role: Role,
@@ -104,6 +111,7 @@ pub(crate) struct State<E: Engine> {
     pub(crate) life: Life,
     /// Why the last flush failed, after which no other is tried.
     pub(crate) flush_failed: Option<Cause>,
+    pub(crate) engine_closed: bool,
     /// An empty queue, kept for its memory.
     spare: VecDeque<Entry<E>>,
     formation: Formation,
@@ -125,6 +133,7 @@ impl<E: Engine> State<E> {
             callback_role: Role::Idle,
             life: Life::Open,
             flush_failed: None,
+            engine_closed: false,
             spare: VecDeque::new(),
             formation,
             hold: Hold::new(formation),
@@ -140,8 +149,13 @@ impl<E: Engine> State<E> {
             && self.committed.is_empty()
     }
 
+    /// Why nothing is admitted any more, if that is so.
+    pub(crate) fn refusal(&self) -> Option<NotRun> {
+        self.life.refusal()
+    }
+
     pub(crate) fn admit(&mut self, bytes: usize) -> Result<(), NotRun> {
-        match self.life.refusal() {
+        match self.refusal() {
             Some(reason) => Err(reason),
             None if self.admission.try_admit(bytes) => Ok(()),
             None => Err(NotRun::Overloaded),

@@ -13,6 +13,7 @@ use crate::{
     cell::{Cell, Seat},
     outcome::Failure,
     park,
+    shared::is_executing,
 };
 
 /// The future of one transaction's outcome.
@@ -30,6 +31,8 @@ use crate::{
 #[must_use = "dropping a ticket discards the outcome of its transaction"]
 pub struct Ticket<T, E> {
     seat: Arc<dyn Seat<T, E>>,
+    /// The address of the pipeline that it waits for.
+    pipeline: usize,
 }
 
 impl<T, E> fmt::Debug for Ticket<T, E> {
@@ -39,13 +42,13 @@ impl<T, E> fmt::Debug for Ticket<T, E> {
 }
 
 impl<T: Send + 'static, E: Send + 'static> Ticket<T, E> {
-    pub(crate) fn of<F: Send + 'static>(cell: Arc<Cell<F, T, E>>) -> Self {
-        Self { seat: cell }
+    pub(crate) fn of<F: Send + 'static>(cell: Arc<Cell<F, T, E>>, pipeline: usize) -> Self {
+        Self { seat: cell, pipeline }
     }
 
     /// A ticket that is resolved from the start.
     pub fn resolved(result: Result<T, Failure<E>>) -> Self {
-        Self { seat: Cell::<(), T, E>::resolved(result) }
+        Self { seat: Cell::<(), T, E>::resolved(result), pipeline: 0 }
     }
 
     /// Blocks the thread until the ticket is resolved.
@@ -53,7 +56,16 @@ impl<T: Send + 'static, E: Send + 'static> Ticket<T, E> {
     /// # Errors
     ///
     /// The [`Failure`] that the transaction came to.
+    ///
+    /// # Panics
+    ///
+    /// Inside a transaction of the same database that is executed before this one: the two would
+    /// wait for each other for ever.
     pub fn wait(self) -> Result<T, Failure<E>> {
+        assert!(
+            !is_executing(self.pipeline) || self.seat.is_sealed(),
+            "a transaction may not wait for one that is executed after it: it would wait for itself"
+        );
         park::block_on(self)
     }
 

@@ -201,3 +201,61 @@ fn blocking_inside_a_transaction_of_the_same_pipeline_is_refused() {
     #[cfg(shuttle)]
     shuttle::check_random(scenario, 10);
 }
+
+#[test]
+fn whoever_was_let_in_but_has_not_queued_yet_is_refused_after_close() {
+    explore(|| {
+        let disk = Disk::new();
+        let pipeline = open_with(&disk, Limits::new(1, 1 << 20));
+        let first = pipeline.submit(Terms::default(), put(1));
+        let mut waiting = pin!(pipeline.submit_async(Terms::default(), put(2)));
+        let mut cx = Context::from_waker(Waker::noop());
+        let polled = waiting.as_mut().poll(&mut cx);
+        first.wait().unwrap(); // lets the other in, which nobody polls meanwhile
+        pipeline.close().unwrap();
+        let Poll::Ready(ticket) = (match polled {
+            Poll::Ready(ticket) => Poll::Ready(ticket),
+            Poll::Pending => waiting.as_mut().poll(&mut cx),
+        }) else {
+            panic!("close left one in the line")
+        };
+        match ticket.wait() {
+            Ok(_) => assert!(disk.durable().contains(&2)),
+            Err(Failure::NotRun(NotRun::Closed)) => assert_eq!(disk.values(), [1]),
+            Err(other) => panic!("{other:?}"),
+        }
+        assert_eq!(pipeline.stats().in_flight, 0, "a place was lost");
+    });
+}
+
+#[test]
+fn a_closed_pipeline_leaves_its_engine_alone() {
+    explore(|| {
+        let disk = Disk::new();
+        let pipeline = open(&disk);
+        pipeline.transact(Terms::default(), put(1)).unwrap();
+        let beside = pipeline.clone();
+        let other = thread::spawn(move || beside.close().unwrap());
+        pipeline.close().unwrap();
+        pipeline.flush::<String>(false).unwrap();
+        other.join().unwrap();
+        assert_eq!(disk.durable(), [1]);
+    });
+}
+
+#[test]
+fn a_cancelled_transaction_is_called_so_even_past_its_deadline() {
+    explore(|| {
+        let pipeline = open(&Disk::new());
+        let before = pipeline.submit(Terms::default(), put(1));
+        let terms = Terms { deadline: Some(std::time::Duration::ZERO), ..Terms::default() };
+        let ticket = pipeline.submit(terms, put(2));
+        let withdrawn = ticket.cancel();
+        match ticket.wait() {
+            Err(Failure::NotRun(NotRun::Cancelled)) => assert!(withdrawn),
+            Err(Failure::NotRun(NotRun::DeadlinePassed)) => assert!(!withdrawn),
+            other => panic!("{other:?}"),
+        }
+        before.wait().unwrap();
+    });
+}

@@ -41,10 +41,10 @@ impl AllOptions {
         let time_limit = Duration::from_millis(300);
         let all = Self::published(common);
         Self {
-            write: WriteOptions { rows: 100_000, time_limit, ..all.write },
+            write: WriteOptions { time_limit, ..all.write },
             mixed: MixedOptions { rows: 100_000, operations: 200_000, time_limit, ..all.mixed },
             threads: ThreadsOptions {
-                threads: vec![1, 4, 16, 64, 256],
+                threads: vec![1, 8, 32, 128],
                 rows: 200_000,
                 time_limit,
                 ..all.threads

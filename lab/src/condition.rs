@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::LabError;
+
 /// One way of writing the workload. All of them use the same file system, table, rows and SQLite
 /// library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,6 +44,22 @@ impl Condition {
 
     /// The conditions of experiment 2.
     pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
+
+    /// Refuses conditions that are not among `known`, those of the experiment `name`.
+    pub(crate) fn check_all(
+        conditions: &[Self],
+        known: &[Self],
+        name: &str,
+    ) -> Result<(), LabError> {
+        let Some(other) = conditions.iter().find(|condition| !known.contains(condition)) else {
+            return Ok(());
+        };
+        let known: Vec<&str> = known.iter().map(|condition| condition.name()).collect();
+        Err(LabError::Options(format!(
+            "{other} is not a condition of `bench {name}`; choose among {}",
+            known.join(", ")
+        )))
+    }
 
     /// The name in options, records and tables.
     #[must_use]

@@ -1,16 +1,16 @@
 //! The lab: published experiments on durable transactions, run on whatever machine and disk it is
 //! started on.
 //!
-//! Measuring and drawing are apart. An experiment ([`mod@write`]) carries a workload ([`workload`]) to
-//! each condition ([`condition`]) and saves records ([`measurement`]) together with the environment
-//! ([`environment`]) they belong to; a table ([`table`]) and a report ([`mod@report`]) are made from the
-//! records alone.
+//! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`], or
+//! [`all`] of them) carries a workload ([`workload`]) to each of its settings ([`setting`]) and saves
+//! records ([`measurement`]) together with the environment ([`environment`]) they belong to; tables
+//! ([`table`]), warnings ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
 //!
 //! ```text
-//! workload ──► driver ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
-//!  (rows)     (closed          (conditions)                (per thread)   (count, statistics)
-//!              loops)                                                          │
-//!                       report, table  ◄──  measurement (results.json)  ◄──────┘
+//! workload, ──► driver, ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
+//! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
+//!                                                                               │
+//!               table, quality, report  ◄──  measurement (results.json)  ◄── session
 //! ```
 //!
 //! Two times are recorded and never mixed up: *latency*, what a caller waits from submit to
@@ -18,6 +18,7 @@
 //! throughput.
 
 pub mod all;
+pub mod compare;
 pub mod condition;
 mod cpu_time;
 mod database;

@@ -57,11 +57,7 @@ impl MixedOptions {
             return Err(LabError::Options("--operations must be at least 2".to_owned()));
         }
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        if let Some(condition) = self.conditions.iter().find(|c| !Condition::ALL.contains(c)) {
-            return Err(LabError::Options(format!(
-                "{condition} is a condition of `bench threads`"
-            )));
-        }
+        Condition::check_all(&self.conditions, &Condition::ALL, "mixed")?;
         self.common.check()?;
         check_settings(&self.settings())
     }
@@ -133,7 +129,7 @@ mod tests {
         refused(|o| o.rows = 0, "--rows");
         refused(|o| o.operations = 1, "--operations");
         refused(|o| o.in_flight = vec![0], "--in-flight");
-        refused(|o| o.conditions = vec![Condition::Shared], "bench threads");
+        refused(|o| o.conditions = vec![Condition::Shared], "shared is not");
         refused(|o| o.conditions = vec![Condition::Wal, Condition::Wal], "twice");
         refused(|o| o.conditions.clear(), "nothing to measure");
         MixedOptions::default().check().expect("the default is measurable");

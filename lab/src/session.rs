@@ -19,9 +19,11 @@ use crate::measure::{Data, Trial, measure};
 use crate::measurement::{Measurement, Results};
 use crate::setting::Setting;
 
-/// Transactions of a warm-up at most, and how long it may take.
+/// Transactions of a warm-up at most, and how long it may take: so long, or so large a share of a
+/// short measurement.
 const WARM_UP_TRANSACTIONS: usize = 2_000;
 const WARM_UP_LIMIT: Duration = Duration::from_millis(500);
+const WARM_UP_SHARE: u32 = 3;
 
 /// Records are saved at most so often, and at the end.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
@@ -175,7 +177,7 @@ impl<'a> Session<'a> {
             (self.observe)(Event::Warming(setting));
             let load = load(setting);
             let rows = load.rows.min(setting.batch.saturating_mul(WARM_UP_TRANSACTIONS));
-            let load = Load { rows, limit: load.limit.min(WARM_UP_LIMIT), ..load };
+            let load = Load { rows, limit: WARM_UP_LIMIT.min(load.limit / WARM_UP_SHARE), ..load };
             measure_in(self.folder(), setting, data, load, &mut |_, _| {})?;
         }
         let count = settings.len() * self.common.repeats;

@@ -16,6 +16,9 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
+/// So many settings that the time limit ended are named one by one.
+const CUT_SHORT_NAMED: usize = 4;
+
 /// Repeats of one setting.
 struct Row<'a> {
     repeats: Vec<&'a Measurement>,
@@ -142,12 +145,7 @@ pub fn tables(results: &Results) -> String {
     for (section, measurements) in &sections {
         let rows = rows_by_setting(measurements);
         let mut table = section.table(&rows);
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 0));
-            if index > 0 {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
+        align_right(&mut table);
         let _infallible =
             write!(text, "\n\n{}\n{table}\n{}", section.title(), section.how_to_read());
         text.push_str(&notes(measurements, &rows));
@@ -158,7 +156,17 @@ pub fn tables(results: &Results) -> String {
     text
 }
 
-fn new_table<const N: usize>(header: [&str; N]) -> Table {
+/// Closes the columns up, and puts all but the first to the right.
+pub(crate) fn align_right(table: &mut Table) {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 0));
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+pub(crate) fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
@@ -379,7 +387,7 @@ fn setting_name(row: Option<&Row<'_>>) -> String {
     row.and_then(|row| row.first().setting.clone()).unwrap_or_else(none)
 }
 
-fn none() -> String {
+pub(crate) fn none() -> String {
     "-".to_owned()
 }
 
@@ -388,7 +396,7 @@ fn median_of(rows: &[Row<'_>], is_it: impl Fn(&Measurement) -> bool) -> Option<f
     rows.iter().find(|row| is_it(row.first())).map(|row| row.rows_per_second().median)
 }
 
-fn ratio(figure: f64, reference: Option<f64>) -> String {
+pub(crate) fn ratio(figure: f64, reference: Option<f64>) -> String {
     reference
         .filter(|&reference| reference > 0.0)
         .map_or_else(none, |reference| significant(figure / reference))
@@ -452,18 +460,28 @@ fn notes(measurements: &[&Measurement], rows: &[Row<'_>]) -> String {
         text.push_str("\n* not durable: a power cut loses transactions that were acknowledged.");
     }
     let most = measurements.iter().map(|m| m.rows).max().unwrap_or_default();
-    for row in rows.iter().filter(|_| is_write) {
+    let cut_short: Vec<&Row<'_>> =
+        rows.iter().filter(|row| is_write && row.repeats.iter().any(|m| m.rows < most)).collect();
+    if cut_short.len() > CUT_SHORT_NAMED {
+        let _infallible = write!(
+            text,
+            "\n{} of {} settings were ended by the time limit, with fewer than {} rows.",
+            cut_short.len(),
+            rows.len(),
+            grouped(most as f64)
+        );
+        return text;
+    }
+    for row in cut_short {
         let fewest = row.repeats.iter().map(|m| m.rows).min().unwrap_or_default();
-        if fewest < most {
-            let _infallible = write!(
-                text,
-                "\n{}, batch {}: ended by the time limit after {} of {} rows.",
-                row.first().condition,
-                row.first().batch,
-                grouped(fewest as f64),
-                grouped(most as f64)
-            );
-        }
+        let _infallible = write!(
+            text,
+            "\n{}, batch {}: ended by the time limit after {} of {} rows.",
+            row.first().condition,
+            row.first().batch,
+            grouped(fewest as f64),
+            grouped(most as f64)
+        );
     }
     text
 }

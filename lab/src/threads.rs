@@ -49,12 +49,7 @@ impl ThreadsOptions {
     pub(crate) fn check(&self) -> Result<(), LabError> {
         at_least_one("rows", self.rows)?;
         self.threads.iter().try_for_each(|&threads| at_least_one("threads", threads))?;
-        if let Some(condition) = self.conditions.iter().find(|c| !Condition::THREADS.contains(c)) {
-            return Err(LabError::Options(format!(
-                "{condition} is not a condition of `bench threads`: choose among shared, \
-                 connections and merged"
-            )));
-        }
+        Condition::check_all(&self.conditions, &Condition::THREADS, "threads")?;
         self.common.check()?;
         check_settings(&self.settings())
     }

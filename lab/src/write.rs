@@ -54,6 +54,7 @@ impl WriteOptions {
         at_least_one("threads", self.threads)?;
         self.batches.iter().try_for_each(|&batch| at_least_one("batch", batch))?;
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
+        Condition::check_all(&self.conditions, &Condition::ALL, "write")?;
         self.common.check()?;
         if self.time_limit.is_zero() {
             return refuse("--seconds-limit must be more than 0".to_owned());
@@ -162,6 +163,7 @@ mod tests {
             (options(|o| o.time_limit = Duration::ZERO), "--seconds-limit"),
             (options(|o| o.conditions.clear()), "nothing to measure"),
             (options(|o| o.batches = vec![10, 10]), "twice"),
+            (options(|o| o.conditions = vec![Condition::Merged]), "merged is not"),
         ] {
             let error = options.check().expect_err("refused");
             assert!(error.to_string().contains(named), "{error}");

@@ -16,6 +16,10 @@ use groupcommit_lab::write::WriteOptions;
 /// The conditions of experiment 1, in the order measured.
 const ALL_CONDITIONS: &str = "default,wal,wal-normal,groupcommit-blocking,groupcommit-async";
 
+/// How often each setting is measured, unless the command line says.
+const REPEATS: usize = 3;
+const REPEATS_QUICK: usize = 2;
+
 /// Measure what durable transactions cost on this machine and its disk
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -60,14 +64,19 @@ pub(super) enum Experiment {
 
     /// Run every experiment into one folder of records
     All(AllArguments),
+
+    /// Compare two folders of records of one machine, setting by setting
+    ///
+    /// Figures of different machines are not divided by each other: exit code 2 then.
+    Compare(CompareArguments),
 }
 
 /// What every experiment takes.
 #[derive(Debug, Args)]
 pub(super) struct CommonArguments {
-    /// How often to measure each setting; the tables show medians
-    #[arg(long, value_name = "N", default_value = "3")]
-    repeat: NonZeroUsize,
+    /// How often to measure each setting; the tables show medians [default: 3, or 2 with --quick]
+    #[arg(long, value_name = "N")]
+    repeat: Option<NonZeroUsize>,
 
     /// Folder for results.json; created when missing, earlier records in it are replaced
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
@@ -239,6 +248,15 @@ pub(super) struct AllArguments {
     common: CommonArguments,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct CompareArguments {
+    /// Folder of the earlier records
+    pub(super) before: PathBuf,
+
+    /// Folder of the later records
+    pub(super) after: PathBuf,
+}
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
@@ -269,9 +287,9 @@ fn command_line() -> String {
 }
 
 impl CommonArguments {
-    fn to_common(&self) -> Common {
+    fn to_common(&self, repeats_default: usize) -> Common {
         Common {
-            repeats: self.repeat.get(),
+            repeats: self.repeat.map_or(repeats_default, NonZeroUsize::get),
             out: self.out.clone(),
             database_folder: self.dir.clone(),
             seed: self.seed,
@@ -290,7 +308,7 @@ impl WriteArguments {
             threads: self.threads.get(),
             conditions: self.conditions.clone(),
             time_limit: self.seconds_limit,
-            common: self.common.to_common(),
+            common: self.common.to_common(REPEATS),
         }
     }
 }
@@ -303,7 +321,7 @@ impl MixedArguments {
             in_flight: numbers(&self.in_flight),
             conditions: self.conditions.clone(),
             time_limit: self.seconds_limit,
-            common: self.common.to_common(),
+            common: self.common.to_common(REPEATS),
         }
     }
 }
@@ -315,7 +333,7 @@ impl ThreadsArguments {
             rows: self.rows.get(),
             conditions: self.conditions.clone(),
             time_limit: self.seconds_limit,
-            common: self.common.to_common(),
+            common: self.common.to_common(REPEATS),
         }
     }
 }
@@ -329,15 +347,18 @@ impl LoadArguments {
             delays: self.group_delay.clone(),
             rows: self.rows.get(),
             time_limit: self.seconds_limit,
-            common: self.common.to_common(),
+            common: self.common.to_common(REPEATS),
         }
     }
 }
 
 impl AllArguments {
     pub(super) fn to_options(&self) -> AllOptions {
-        let common = self.common.to_common();
-        if self.quick { AllOptions::quick(common) } else { AllOptions::published(common) }
+        if self.quick {
+            AllOptions::quick(self.common.to_common(REPEATS_QUICK))
+        } else {
+            AllOptions::published(self.common.to_common(REPEATS))
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicI64, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
 use groupcommit_core::{
@@ -40,6 +40,8 @@ pub(crate) fn explore(scenario: fn()) {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     state: Mutex<Contents>,
+    /// The engine was closed: nothing of it may be called any more.
+    closed: AtomicBool,
     /// Flushes that succeed before one fails; negative for "never fails".
     flushes_left: AtomicI64,
     pub(crate) flushes: AtomicU64,
@@ -114,6 +116,7 @@ impl Engine for Memory {
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
+        assert!(!self.0.closed.load(Ordering::Relaxed), "executed after it was closed");
         let mut tx = Tx::default();
         while let Some(member) = group.next_member() {
             let before = tx.values.len();
@@ -136,6 +139,7 @@ impl Engine for Memory {
     }
 
     fn close(&mut self) -> Result<(), Cause> {
+        assert!(!self.0.closed.swap(true, Ordering::Relaxed), "closed twice");
         Ok(())
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! Invariants:
 //! 1. One checkpoint at a time, from one connection.
-//! 2. The log grows beyond [`FRAMES_MAX`] only while a reader holds an old snapshot, or another
-//!    process the checkpoint lock.
+//! 2. The log grows beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot for
+//!    longer than [`READERS_WAIT`], or another process the checkpoint lock.
 
 use std::{
     path::{Path, PathBuf},
@@ -41,8 +41,9 @@ const READERS_WAIT: Duration = Duration::from_millis(20);
 /// When to checkpoint next: a pure rule over the log's length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Schedule {
-    /// Frames at the last attempt between groups that left the log as it was.
-    stuck_at: u64,
+    /// Frames at the last attempt between groups. While the log is longer, that did not let it
+    /// start anew: a reader was in it.
+    attempted_at: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,25 +60,25 @@ pub(crate) enum Due {
 impl Schedule {
     /// `frames` in the log, of which `copied` are in the database.
     pub(crate) fn due(&mut self, frames: u64, copied: u64) -> Due {
-        if frames < self.stuck_at {
-            self.stuck_at = 0; // it was started anew
+        if frames < self.attempted_at {
+            self.attempted_at = 0; // it was started anew
         }
         let left = frames.saturating_sub(copied);
-        if frames < FRAMES_BACKGROUND.max(self.stuck_at + FRAMES_BACKGROUND) || left == 0 {
+        if frames < self.attempted_at + FRAMES_BACKGROUND || left == 0 {
             Due::Nothing
+        } else if frames >= FRAMES_MAX {
+            Due::Restart
         } else if left <= FRAMES_CATCH_UP {
             Due::CatchUp
-        } else if frames >= FRAMES_MAX.max(self.stuck_at + FRAMES_BACKGROUND) {
-            Due::Restart
         } else {
             Due::Background
         }
     }
 
-    /// An attempt between groups left the log at `frames`: the next is made only when it has grown
-    /// by as much again, instead of at every group.
-    pub(crate) fn stuck(&mut self, frames: u64) {
-        self.stuck_at = frames;
+    /// An attempt is made between groups, with `frames` in the log: unless the log is started anew,
+    /// the next is made only when it has grown by as much again, instead of at every group.
+    pub(crate) fn attempted(&mut self, frames: u64) {
+        self.attempted_at = frames;
     }
 }
 
@@ -138,9 +139,8 @@ impl Checkpoints {
         }
         let span = tracing::debug_span!("checkpoint", frames);
         let _entered = span.enter();
-        if !shared.checkpoint(mode) {
-            self.schedule.stuck(frames);
-        }
+        shared.checkpoint(mode);
+        self.schedule.attempted(frames);
         shared.running.store(false, Ordering::Release);
     }
 
@@ -162,11 +162,10 @@ impl Shared {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a checkpoint; `true` when everything in the log was copied.
-    fn checkpoint(&self, mode: CheckpointMode) -> bool {
+    fn checkpoint(&self, mode: CheckpointMode) {
         let mut slot = self.lock_connection();
         if self.closed.load(Ordering::Acquire) {
-            return false;
+            return;
         }
         let result = match slot.take() {
             Some(connection) => Ok(connection),
@@ -177,15 +176,13 @@ impl Shared {
             checkpoint(connection, mode)
         });
         match result {
-            Ok(Progress { busy: true, .. }) => false,
-            Ok(Progress { busy: false, frames, copied }) => {
+            Ok(Progress { busy: true, .. }) => {}
+            Ok(Progress { busy: false, copied, .. }) => {
                 self.copied.store(copied, Ordering::Relaxed);
-                copied == frames
             }
             // A full disk or a failing one: the log keeps everything, and a later attempt goes on.
             Err(error) => {
                 tracing::warn!(%error, path = %self.path.display(), "a checkpoint failed");
-                false
             }
         }
     }
@@ -252,11 +249,33 @@ mod tests {
     fn the_longest_log_stops_the_commits_but_not_at_every_group() {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
-        schedule.stuck(FRAMES_MAX);
+        schedule.attempted(FRAMES_MAX);
         assert_eq!(schedule.due(FRAMES_MAX + 1, 0), Due::Nothing);
         assert_eq!(schedule.due(FRAMES_MAX + FRAMES_BACKGROUND, 0), Due::Restart);
         assert_eq!(schedule.due(10, 0), Due::Nothing, "started anew");
         assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
+    }
+
+    #[test]
+    fn a_log_that_readers_keep_from_starting_anew_is_not_caught_up_with_at_every_group() {
+        let mut schedule = Schedule::default();
+        let mut caught_up = 0;
+        let mut copied = 0;
+        for frames in (0..FRAMES_MAX).step_by(10) {
+            match schedule.due(frames, copied) {
+                Due::Nothing => continue,
+                Due::Background => {}
+                Due::CatchUp => {
+                    caught_up += 1;
+                    schedule.attempted(frames);
+                }
+                Due::Restart => panic!("at {frames} frames"),
+            }
+            copied = frames;
+        }
+        assert_eq!(caught_up, FRAMES_MAX / FRAMES_BACKGROUND - 1);
+        let (frames, left) = (FRAMES_MAX + FRAMES_BACKGROUND, 10);
+        assert_eq!(schedule.due(frames, frames - left), Due::Restart, "waits for readers");
     }
 
     #[test]

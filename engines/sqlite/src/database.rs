@@ -33,8 +33,10 @@ pub struct Database {
 }
 
 pub(crate) struct Inner {
-    pub(crate) pipeline: Pipeline<Writer>,
+    /// Before the pipeline, so that the writing connection is the last to be closed: only it can
+    /// empty the log.
     pub(crate) readers: Readers,
+    pub(crate) pipeline: Pipeline<Writer>,
     pub(crate) log: Arc<Log>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) warnings: Vec<Warning>,
@@ -152,10 +154,11 @@ impl Database {
     }
 
     /// As [`submit`](Self::submit), with a callback in place of a ticket. It is called exactly
-    /// once, with the result, on a thread of the pool. Callbacks of transactions that were admitted
-    /// are called in submission order, one at a time; that of one that was not (the database is
-    /// closed) is called at once. A slow one delays no commit; it should not block on a database
-    /// itself.
+    /// once, with the result, on a thread of the pool; callbacks of one database are called in
+    /// submission order, one at a time (one that was not admitted does not wait for those before
+    /// it). A slow one delays no commit; it should not block on a database itself. It may submit
+    /// more, but does not wait for room: while admission is full, that is
+    /// [`NotRun::Overloaded`], since the room may be its own.
     pub fn submit_then<T, E, F>(
         &self,
         transaction: F,

@@ -23,11 +23,12 @@
 use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
-use rusqlite::{Connection, ErrorCode, config::DbConfig};
+use rusqlite::{Connection, ErrorCode};
 
 use crate::{
     Error,
     checkpoint::Checkpoints,
+    connection::{self, Configuration},
     error::code,
     ffi,
     guard::Guard,
@@ -62,46 +63,6 @@ pub(crate) struct Ground {
     /// The time, in nanoseconds of the pipeline's clock, for which another process has been waited
     /// for in vain, up to the latest attempt to begin.
     pub(crate) in_vain_ns: Cell<Option<(u64, u64)>>,
-}
-
-/// The switches of a connection that a closure could turn for everybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Configuration([bool; SWITCHES.len()]);
-
-const SWITCHES: [DbConfig; 16] = [
-    DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER,
-    DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
-    DbConfig::SQLITE_DBCONFIG_TRIGGER_EQP,
-    DbConfig::SQLITE_DBCONFIG_RESET_DATABASE,
-    DbConfig::SQLITE_DBCONFIG_DEFENSIVE,
-    DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA,
-    DbConfig::SQLITE_DBCONFIG_LEGACY_ALTER_TABLE,
-    DbConfig::SQLITE_DBCONFIG_DQS_DML,
-    DbConfig::SQLITE_DBCONFIG_DQS_DDL,
-    DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT,
-    DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
-    DbConfig::SQLITE_DBCONFIG_REVERSE_SCANORDER,
-];
-
-impl Configuration {
-    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut switches = [false; SWITCHES.len()];
-        for (switch, config) in switches.iter_mut().zip(SWITCHES) {
-            *switch = connection.db_config(config)?;
-        }
-        Ok(Self(switches))
-    }
-
-    fn restore(self, connection: &Connection) -> rusqlite::Result<()> {
-        for (value, config) in self.0.into_iter().zip(SWITCHES) {
-            connection.set_db_config(config, value)?;
-        }
-        Ok(())
-    }
 }
 
 /// What running a member came to, for those around it.
@@ -206,7 +167,7 @@ impl Writer {
     /// itself.
     fn settle_connection(&mut self) -> Result<(), Cause> {
         let busy_timeout = self.ground.busy_timeout;
-        let settled = crate::open::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
+        let settled = connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
             .and_then(|()| Configuration::of(&self.connection));
         self.ground.configuration =
             settled.map_err(|error| self.ground.fatal("restore the connection to", error))?;
@@ -353,7 +314,8 @@ impl<'g> Execution<'g> {
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         self.guard.end_member();
-        if self.tx.end_member() && self.connection().is_busy() {
+        let was_lent = self.tx.end_member();
+        if was_lent && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
             ffi::reset_statements(self.connection());
         }
@@ -368,7 +330,9 @@ impl<'g> Execution<'g> {
         if ran == Ran::Completed {
             return if unsatisfied { Verdict::Refused(Error::ForeignKey) } else { Verdict::Clean };
         }
-        let traceless = connection.total_changes() == changes_before
+        // A write through a blob handle, which only the connection itself gives, is not counted.
+        let traceless = !was_lent
+            && connection.total_changes() == changes_before
             && !unsatisfied
             && !self.guard.may_have_changed_schema()
             && !self.guard.may_have_run_a_trigger();

@@ -46,6 +46,20 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     current
 }
 
+/// The absolute path of the database, from SQLite itself; `None` without a file.
+pub(crate) fn database_path(connection: &Connection) -> Option<PathBuf> {
+    // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name, where
+    // there is one, is nul-terminated, lives as long as the connection and is copied here at once.
+    let bytes = unsafe {
+        let database = ffi::sqlite3_db_filename(connection.handle(), c"main".as_ptr());
+        if database.is_null() || *database == 0 {
+            return None;
+        }
+        CStr::from_ptr(database).to_bytes().to_vec()
+    };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
+}
+
 /// The path of the write-ahead log, from SQLite itself.
 pub(crate) fn wal_path(connection: &Connection) -> Option<PathBuf> {
     // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name that

@@ -31,6 +31,7 @@
 //! ```
 
 mod checkpoint;
+mod connection;
 mod database;
 mod engine;
 mod error;

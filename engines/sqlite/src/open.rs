@@ -8,13 +8,14 @@ use std::{
 };
 
 use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
-use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags, wal::CheckpointMode};
+use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
 
 use crate::{
     Database, Error, Warning,
     checkpoint::{self, Checkpoints},
+    connection::{Configuration, prepare_writer},
     database::Inner,
-    engine::{Configuration, Ground, Writer},
+    engine::{Ground, Writer},
     error::code,
     ffi,
     guard::Guard,
@@ -23,14 +24,8 @@ use crate::{
     wal::Log,
 };
 
-/// Statements that the writing connection keeps prepared.
-const STATEMENTS_CACHED: usize = 256;
-
-/// Page cache of the writing connection, in KiB, four times SQLite's default: room for the dirty
-/// pages of an ordinary group. Not more, because first touching memory is dear (a larger cache
-/// made appends a fifth slower), and a process may have many databases; a group that fills it is
-/// cut short.
-const CACHE_KIB: i64 = 8_192;
+/// The longest wait that SQLite can count, in whole days.
+const BUSY_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 24);
 
 /// How to open a database.
 #[derive(Debug, Clone)]
@@ -79,10 +74,10 @@ impl Options {
         self
     }
 
-    /// How long to wait for another process that holds a lock.
+    /// How long to wait for another process that holds a lock; at most 24 days.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
+        self.busy_timeout = timeout.min(BUSY_TIMEOUT_MAX);
         self
     }
 
@@ -130,12 +125,14 @@ impl Options {
         let guard = Guard::new(clock.clone());
         let (connection, log) = self.open_writer(path, &guard)?;
         let configuration = Configuration::of(&connection).map_err(sqlite(path, "open"))?;
+        // What SQLite made of the path: it means the same when the process changes its directory.
+        let opened = ffi::database_path(&connection).ok_or(Error::NotAFile)?;
         let writer = Writer {
             connection,
             guard: guard.clone(),
             nonce: fastrand::u64(..),
             log: log.clone(),
-            checkpoints: Checkpoints::new(path),
+            checkpoints: Checkpoints::new(&opened),
             ground: Ground {
                 path: path.to_owned(),
                 busy_timeout: self.busy_timeout,
@@ -155,9 +152,9 @@ impl Options {
             formation: self.formation,
             ..Settings::default()
         };
-        let readers = Readers::new(path.to_owned(), self.busy_timeout);
+        let readers = Readers::new(opened, self.busy_timeout);
         let pipeline = Pipeline::new(writer, settings);
-        Ok(Database::new(Inner { pipeline, readers, log, guard, warnings }))
+        Ok(Database::new(Inner { readers, pipeline, log, guard, warnings }))
     }
 
     fn open_writer(
@@ -207,34 +204,6 @@ impl Options {
             .map_err(failed)?;
         if mode == "wal" { Ok(()) } else { Err(Error::NotAFile) }
     }
-}
-
-/// Sets what the scheme rests on, on the writing connection.
-pub(crate) fn prepare_writer(
-    connection: &mut Connection,
-    guard: &Arc<Guard>,
-    busy_timeout: Duration,
-) -> rusqlite::Result<()> {
-    connection.busy_timeout(busy_timeout)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-    let synchronous = if is_powersafe(connection)? { "NORMAL" } else { "FULL" };
-    connection.pragma_update(None, "synchronous", synchronous)?;
-    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    // Sub-journals of statements and savepoints: they need not survive anything.
-    connection.pragma_update(None, "temp_store", "MEMORY")?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // On macOS a plain fsync leaves the data in the device's cache; elsewhere this does nothing.
-    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    guard.install(connection)
-}
-
-/// Whether a write cut short by a power cut leaves the bytes round it as they were.
-///
-/// Where it may not, SQLite pads each commit to a sector, but only under `synchronous=FULL`.
-fn is_powersafe(connection: &Connection) -> rusqlite::Result<bool> {
-    let mut powersafe = -1;
-    connection.file_control(Some("main"), FileControl::PowerSafeOverwrite(&mut powersafe))?;
-    Ok(powersafe != 0)
 }
 
 /// Brings a log that is there from before into the database, and syncs it.
@@ -322,21 +291,6 @@ mod tests {
         }
         for racy in [3_051_002, 3_050_006, 3_049_001, 3_044_005, 3_045_000, 3_043_002] {
             assert!(!is_sound_version(racy), "{racy}");
-        }
-    }
-
-    #[test]
-    fn without_powersafe_overwrite_commits_are_padded() {
-        let folder = tempfile::tempdir().unwrap();
-        for (psow, expected) in [(1, 1_i64), (0, 2)] {
-            let path = folder.path().join(format!("{psow}.db"));
-            let uri = format!("file:{}?psow={psow}", path.display());
-            let mut connection = Connection::open(uri).unwrap();
-            let guard = Guard::new(Arc::new(SystemClock::new()));
-            prepare_writer(&mut connection, &guard, Duration::ZERO).unwrap();
-            let synchronous: i64 =
-                connection.query_row("PRAGMA synchronous", (), |row| row.get(0)).unwrap();
-            assert_eq!(synchronous, expected, "psow={psow}");
         }
     }
 }

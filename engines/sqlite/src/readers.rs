@@ -37,7 +37,7 @@ pub(crate) enum NoReader {
 }
 
 impl Readers {
-    /// A pool that opens its connections when they are first needed: at most four, or two a core.
+    /// A pool that opens its connections when they are first needed: two a core, but at least four.
     pub(crate) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {

@@ -54,7 +54,7 @@ impl Statement {
         if tx.total_changes() != changes_before {
             result.rows_changed = tx.changes();
         }
-        result.last_insert_rowid = tx.last_insert_rowid();
+        result.last_insert_rowid = tx.connection().last_insert_rowid();
         Ok(result)
     }
 }

@@ -23,7 +23,8 @@ pub struct Transaction<'g> {
     /// Makes the engine's own SQL impossible to guess, so that no SQL of a closure can mean it.
     nonce: u64,
     savepoints_open: Cell<u32>,
-    /// The running member used the connection itself, and so may have left a cursor open.
+    /// The running member used the connection itself, and so may have left a cursor open, or
+    /// written through a blob handle.
     is_lent: Cell<bool>,
     recent: RefCell<Vec<Recent<'g>>>,
 }
@@ -191,8 +192,8 @@ impl<'g> Transaction<'g> {
         self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
     }
 
-    /// Forgets what the member that has just run may have left, and says whether it may have left a
-    /// cursor open.
+    /// Forgets what the member that has just run may have left, and says whether it used the
+    /// connection itself.
     pub(crate) fn end_member(&self) -> bool {
         self.savepoints_open.set(0);
         self.is_lent.replace(false)

@@ -215,3 +215,24 @@ fn opened_twice_in_one_process_both_work() {
     assert_eq!(all.unwrap().len(), 200);
     assert_eq!(test.ids().len(), 200);
 }
+
+#[test]
+fn a_wait_without_end_for_other_processes_can_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Database::options().busy_timeout(std::time::Duration::MAX);
+    let db = options.open(folder.path().join("app.db")).unwrap();
+    db.transact(|tx| tx.execute("CREATE TABLE t (id)", ())).unwrap();
+    let one = db.read(|conn| conn.query_row("SELECT 1", (), |row| row.get::<_, i64>(0)));
+    assert_eq!(one.unwrap(), 1);
+}
+
+#[test]
+fn what_a_dropped_database_leaves_is_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let db = Database::open(&path).unwrap();
+    db.transact(|tx| tx.execute("CREATE TABLE t (id)", ())).unwrap();
+    db.read(|conn| conn.query_row("SELECT 1", (), |row| row.get::<_, i64>(0))).unwrap();
+    drop(db);
+    assert!(!path.with_extension("db-wal").exists(), "the log was left behind");
+}

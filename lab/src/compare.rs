@@ -1,0 +1,126 @@
+//! Two runs side by side: what a change did, on one machine.
+
+use comfy_table::Cell;
+
+use crate::error::LabError;
+use crate::measurement::{Measurement, Results};
+use crate::quality::{is_same_setting, same_machine};
+use crate::statistics::Spread;
+use crate::table::{align_right, grouped, new_table, none, ratio, significant};
+
+/// A table of the settings that both runs have, with medians and the ratio of the second run to the
+/// first.
+///
+/// # Errors
+/// When the runs are of different machines, so that a ratio would say nothing, or have no setting
+/// in common.
+pub fn comparison(before: &Results, after: &Results) -> Result<String, LabError> {
+    same_machine(&before.environment, &after.environment).map_err(LabError::Options)?;
+    let mut table = new_table([
+        "experiment",
+        "condition",
+        "batch",
+        "in\nflight",
+        "threads",
+        "setting",
+        "rows/s\nbefore",
+        "rows/s\nafter",
+        "after /\nbefore",
+        "wait p99\nafter /\nbefore",
+    ]);
+    let mut seen: Vec<&Measurement> = Vec::new();
+    for first in &before.measurements {
+        if seen.iter().any(|other| is_same_setting(other, first)) {
+            continue;
+        }
+        let median = |results: &Results, figure: fn(&Measurement) -> f64| {
+            let repeats = results.measurements.iter().filter(|m| is_same_setting(m, first));
+            Spread::of(repeats.map(figure)).map(|spread| spread.median)
+        };
+        let rows_per_second: fn(&Measurement) -> f64 = |m| m.rows_per_second;
+        let p99: fn(&Measurement) -> f64 = |m| m.latency_ms.p99;
+        let Some(rows_after) = median(after, rows_per_second) else { continue };
+        seen.push(first);
+        let rows_before = median(before, rows_per_second);
+        table.add_row(
+            [
+                first.experiment.clone(),
+                first.condition.to_string(),
+                grouped(first.batch as f64),
+                grouped(first.in_flight as f64),
+                grouped(first.threads as f64),
+                variant(first),
+                rows_before.map_or_else(none, grouped),
+                grouped(rows_after),
+                ratio(rows_after, rows_before),
+                median(after, p99).map_or_else(none, |after| ratio(after, median(before, p99))),
+            ]
+            .map(Cell::new),
+        );
+    }
+    if seen.is_empty() {
+        return Err(LabError::Options("The two runs have no setting in common.".to_owned()));
+    }
+    align_right(&mut table);
+    let commit = |results: &Results| {
+        let commit = &results.environment.git_commit;
+        commit.get(..12).unwrap_or(commit).to_owned()
+    };
+    Ok(format!(
+        "before: {} ({}), after: {} ({})\n{table}",
+        before.environment.date,
+        commit(before),
+        after.environment.date,
+        commit(after),
+    ))
+}
+
+/// How groups were formed, the load that was offered, and the simulated disk, where they apply.
+fn variant(measurement: &Measurement) -> String {
+    let share = measurement.offered_share.map(|share| format!("{}%", significant(share * 100.0)));
+    let delay = measurement.flush_delay_ms.map(|delay| format!("simulated +{delay} ms"));
+    [measurement.setting.clone(), share, delay].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::Condition;
+    use crate::environment::Environment;
+    use crate::measurement::tests::example;
+
+    fn results(measurements: Vec<Measurement>) -> Results {
+        Results { environment: Environment::example(), measurements }
+    }
+
+    #[test]
+    fn settings_in_both_runs_are_divided_by_medians() {
+        let before = results(vec![
+            example(Condition::Wal, 1, 1_000.0),
+            example(Condition::Wal, 1, 3_000.0),
+            example(Condition::Wal, 1, 2_000.0),
+            example(Condition::Default, 1, 10.0),
+        ]);
+        let after = results(vec![example(Condition::Wal, 1, 5_000.0)]);
+        let text = comparison(&before, &after).expect("one machine");
+        assert!(
+            text.contains("2,000") && text.contains("5,000") && text.contains("2.50"),
+            "{text}"
+        );
+        assert!(!text.contains("default"), "{text}");
+    }
+
+    #[test]
+    fn different_machines_and_disks_are_not_divided() {
+        let before = results(vec![example(Condition::Wal, 1, 1_000.0)]);
+        let mut after = before.clone();
+        after.environment.cpu_model = "Another Processor".to_owned();
+        let refusal = comparison(&before, &after).expect_err("refused").to_string();
+        assert!(refusal.contains("No ratio") && refusal.contains("Another Processor"), "{refusal}");
+        // A simulated disk is another disk.
+        let mut simulated = example(Condition::Wal, 1, 1_000.0);
+        simulated.flush_delay_ms = Some(1.0);
+        let refusal = comparison(&before, &results(vec![simulated])).expect_err("refused");
+        assert!(refusal.to_string().contains("no setting in common"), "{refusal}");
+    }
+}
