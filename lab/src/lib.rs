@@ -4,13 +4,13 @@
 //! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`], or
 //! [`all`] of them) carries a workload ([`workload`]) to each of its settings ([`setting`]) and saves
 //! records ([`measurement`]) together with the environment ([`environment`]) they belong to; tables
-//! ([`table`]), a report ([`mod@report`]) and warnings ([`quality`]) are made from the records alone.
+//! ([`table`]), warnings ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
 //!
 //! ```text
 //! workload, ──► driver, ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
 //! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
 //!                                                                               │
-//!                       table, report  ◄──   measurement (results.json)  ◄── session
+//!               table, quality, report  ◄──  measurement (results.json)  ◄── session
 //! ```
 //!
 //! Two times are recorded and never mixed up: *latency*, what a caller waits from submit to
