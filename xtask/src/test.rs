@@ -40,9 +40,12 @@ pub(crate) fn run(_: &Options) -> Result<()> {
     )?;
     timed("layers", layers::check)?;
     timed("documents", docs::check)?;
+    // The tests run the examples as programs; `cargo test` would build them so only by default, and
+    // not when it is told which targets to test.
+    step("examples", &mut cargo_with(&["build", "--quiet", "--workspace", "--examples"]))?;
     step(
-        "tests and examples",
-        &mut cargo_with(&["test", "--quiet", "--workspace", "--all-targets"]),
+        "tests",
+        &mut cargo_with(&["test", "--quiet", "--workspace", "--lib", "--bins", "--tests"]),
     )?;
     step(
         "examples in documentation",
