@@ -159,6 +159,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_submitted_in_time_is_counted_as_unserved() {
+        // Submitting takes a tenth of the time there is; a sleep that is longer only lets fewer in.
         let arrivals_ns = [0; 1_000];
         let submit = |_| thread::sleep(SPAN / 10);
         let driven = drive_open(&arrivals_ns, SPAN, submit, |()| Ok::<_, ()>(())).expect("runs");

@@ -10,9 +10,9 @@ use crate::guard::Guard;
 const STATEMENTS_CACHED: usize = 256;
 
 /// Page cache of the writing connection, in KiB, four times SQLite's default: room for the dirty
-/// pages of an ordinary group. Not more, because first touching memory is dear (a larger cache
-/// made appends a fifth slower), and a process may have many databases; a group that fills it is
-/// cut short.
+/// pages of an ordinary group. Not more, because first touching memory is dear (with a larger cache,
+/// appends spent much of their time in page faults), and a process may have many databases; a group
+/// that fills it is cut short.
 const CACHE_KIB: i64 = 8_192;
 
 /// Sets what the scheme rests on, on the writing connection.

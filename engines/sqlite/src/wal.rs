@@ -78,6 +78,7 @@ impl Log {
             return Err(io_error(io::Error::other("a flush that a test made fail")));
         }
         self.file.sync_data().map_err(io_error)?;
+        // Never in use, only where an experiment shows a slower disk.
         if !self.flush_delay.is_zero() {
             std::thread::sleep(self.flush_delay);
         }
@@ -100,9 +101,9 @@ impl Log {
 /// Which file a path leads to: device and inode.
 type Identity = (u64, u64);
 
-/// Asks for nothing but the inode. To ask for times as well would make the next write record one
-/// of its own in the journal, and double the cost of the flush after it: since Linux 6.13 a file
-/// whose times were looked at gets fine-grained ones.
+/// Asks for nothing but the inode. To ask for times as well makes the next write change the inode,
+/// and the flush after it markedly dearer: since Linux 6.13 a file whose times were looked at gets
+/// fine-grained ones.
 #[cfg(target_os = "linux")]
 fn identity(path: &Path) -> io::Result<Identity> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};

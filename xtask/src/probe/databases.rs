@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use groupcommit::sqlite::Database;
 use nix::sys::{
     resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
@@ -23,6 +23,9 @@ const TRANSACTIONS: i64 = 20;
 
 /// How long to watch the idle process.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// How long threads without work may take to end.
+const REST: Duration = Duration::from_mins(1);
 
 pub(crate) fn measure(folder: &Path) -> Result<Databases> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -46,8 +49,10 @@ pub(crate) fn measure(folder: &Path) -> Result<Databases> {
         ticket.wait()?;
     }
     threads_max = threads_max.max(threads()?);
-    // Threads without work end by themselves; then only this one is left.
+    // Threads without work end by themselves; then only this one is left. Nothing tells of it.
+    let waiting = Instant::now();
     while threads()? > 1 {
+        ensure!(waiting.elapsed() < REST, "{} threads are left long after the work", threads()?);
         thread::sleep(Duration::from_millis(100));
     }
     let (began, cpu_before) = (Instant::now(), cpu_seconds()?);
