@@ -12,7 +12,7 @@ use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
 
 use crate::{
     Error, Exclusive, Transaction,
-    families::{self, Family},
+    families::Family,
     log::{Kind, Log, Mark},
     store::{Flusher, Store, Wal},
     view::Ground,
@@ -25,7 +25,7 @@ const LOG_BYTES_MAX: usize = 16 << 20;
 const BATCH_OVERHEAD_BYTES: usize = 16;
 
 /// The engine of one database.
-pub struct Writer {
+pub(crate) struct Writer {
     pub(crate) store: Arc<Store>,
     pub(crate) families: Vec<Family>,
     pub(crate) log: Log,
@@ -48,7 +48,7 @@ impl Engine for Writer {
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
-        let db = self.store.db().ok_or(Error::Closed).map_err(Arc::new)?;
+        let db = self.store.db().ok_or(Error::Closed).map_err(cause)?;
         self.log.clear();
         let ground = Ground::new(&db, &self.families);
         let tx = Transaction::new(ground, &mut self.log, &*self.clock);
@@ -67,9 +67,11 @@ impl Engine for Writer {
         &mut self,
         run: &mut dyn FnMut(&mut Exclusive) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
-        let db = self.store.db().ok_or(Error::Closed).map_err(Arc::new)?;
-        run(&mut Exclusive::new(db, self.store.clone()));
-        self.families = families::families(self.store.path()).map_err(Arc::new)?;
+        let db = self.store.db().ok_or(Error::Closed).map_err(cause)?;
+        let families = self.families.clone();
+        let mut exclusive = Exclusive::new(db, self.store.clone(), families, self.clock.clone());
+        run(&mut exclusive);
+        self.families = exclusive.end().map_err(cause)?;
         Ok(ExclusiveEnd::Kept)
     }
 
@@ -118,13 +120,13 @@ impl Execution<'_> {
         start: Mark,
     ) -> Result<(), Cause> {
         let end = self.tx.log().end();
-        self.write(Mark::default(), start).map_err(Arc::new)?;
+        self.write(Mark::default(), start).map_err(cause)?;
         match self.write(start, end) {
             Ok(()) => {}
             Err(Error::Rocksdb { source, .. }) if source.kind() == ErrorKind::NotSupported => {
                 group.reject(member, Arc::new(source));
             }
-            Err(error) => return Err(Arc::new(error)),
+            Err(error) => return Err(cause(error)),
         }
         self.tx.clear();
         Ok(())
@@ -132,50 +134,62 @@ impl Execution<'_> {
 
     fn commit(&mut self) -> Result<(), Cause> {
         let end = self.tx.log().end();
-        self.write(Mark::default(), end).map_err(Arc::new)?;
+        self.write(Mark::default(), end).map_err(cause)?;
         self.tx.clear();
         Ok(())
     }
 
-    /// Writes what was noted between two marks as one batch. An error leaves open whether it will
-    /// be there after recovery, except that RocksDB refuses what it does not support beforehand.
     fn write(&mut self, from: Mark, to: Mark) -> Result<(), Error> {
-        let noted = Log::count(from, to);
-        if noted == 0 {
-            return Ok(());
-        }
-        let store = self.store;
-        let (log, ground) = self.tx.noted();
-        let mut batch = WriteBatch::with_capacity_bytes(
-            Log::bytes_between(from, to) + BATCH_OVERHEAD_BYTES * noted,
-        );
-        for operation in log.between(from, to) {
-            let (key, value) = (operation.key, operation.value);
-            if operation.family == 0 {
-                match operation.kind {
-                    Kind::Put => batch.put(key, value),
-                    Kind::Delete => batch.delete(key),
-                    Kind::Merge => batch.merge(key, value),
-                    Kind::DeleteRange => batch.delete_range(key, value),
-                }
-                continue;
-            }
-            let family = ground.handle(operation.family)?;
-            match operation.kind {
-                Kind::Put => batch.put_cf(&family, key, value),
-                Kind::Delete => batch.delete_cf(&family, key),
-                Kind::Merge => batch.merge_cf(&family, key, value),
-                Kind::DeleteRange => batch.delete_range_cf(&family, key, value),
-            }
-        }
-        // The interface in C says nothing when an operation could not be added.
-        if batch.len() != noted {
-            return Err(Error::BatchIncomplete { taken: batch.len(), noted });
-        }
-        let mut options = WriteOptions::default();
-        options.disable_wal(store.wal() == Wal::Off);
-        ground.db.write_opt(batch, &options).map_err(store.failed("write a group to"))?;
-        self.commits += 1;
+        self.commits += write(self.store, &mut self.tx, from, to)?;
         Ok(())
     }
+}
+
+/// Writes what was noted between two marks as one batch, and says how many batches that took: one,
+/// or none if nothing was noted. An error leaves open whether it will be there after recovery,
+/// except that RocksDB refuses what it does not support beforehand.
+pub(crate) fn write(
+    store: &Store,
+    tx: &mut Transaction<'_>,
+    from: Mark,
+    to: Mark,
+) -> Result<u64, Error> {
+    let noted = Log::count(from, to);
+    if noted == 0 {
+        return Ok(0);
+    }
+    let (log, ground) = tx.noted();
+    let capacity = Log::bytes_between(from, to) + BATCH_OVERHEAD_BYTES * noted;
+    let mut batch = WriteBatch::with_capacity_bytes(capacity);
+    for operation in log.between(from, to) {
+        let (key, value) = (operation.key, operation.value);
+        if operation.family == 0 {
+            match operation.kind {
+                Kind::Put => batch.put(key, value),
+                Kind::Delete => batch.delete(key),
+                Kind::Merge => batch.merge(key, value),
+                Kind::DeleteRange => batch.delete_range(key, value),
+            }
+            continue;
+        }
+        let family = ground.handle(operation.family)?;
+        match operation.kind {
+            Kind::Put => batch.put_cf(&family, key, value),
+            Kind::Delete => batch.delete_cf(&family, key),
+            Kind::Merge => batch.merge_cf(&family, key, value),
+            Kind::DeleteRange => batch.delete_range_cf(&family, key, value),
+        }
+    }
+    // The interface in C says nothing when an operation could not be added.
+    if batch.len() != noted {
+        return Err(Error::BatchIncomplete { taken: batch.len(), noted });
+    }
+    let mut options = WriteOptions::default();
+    options.disable_wal(store.wal() == Wal::Off);
+    ground.db.write_opt(batch, &options).map_err(store.failed("write a group to"))?;
+    Ok(1)
+}
+
+fn cause(error: Error) -> Cause {
+    Arc::new(error)
 }

@@ -126,6 +126,11 @@ pub enum Error {
         noted: usize,
     },
 
+    /// A transaction inside an exclusive could not be written; what RocksDB said is the cause with
+    /// which the database refuses everything after it.
+    #[error("RocksDB could not write the transaction, so whether it is there is not known")]
+    WriteFailed,
+
     /// The database is closed.
     #[error("the database is closed")]
     Closed,

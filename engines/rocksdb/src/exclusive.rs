@@ -4,13 +4,26 @@ use std::{path::Path, sync::Arc};
 
 use rocksdb::{DB, checkpoint::Checkpoint};
 
-use crate::{Error, families, settings, store::Store};
+use groupcommit_core::Clock;
+
+use crate::{
+    Error, Transaction, engine,
+    families::{self, Family},
+    log::{Log, Mark},
+    settings,
+    store::Store,
+    view::Ground,
+};
 
 /// The database alone, between groups: its column families, its files, and what RocksDB says of
 /// itself.
 pub struct Exclusive {
     db: Arc<DB>,
     store: Arc<Store>,
+    families: Vec<Family>,
+    clock: Arc<dyn Clock>,
+    /// A write that failed, after which nothing more may be promised.
+    failed: Option<Error>,
 }
 
 impl std::fmt::Debug for Exclusive {
@@ -20,8 +33,51 @@ impl std::fmt::Debug for Exclusive {
 }
 
 impl Exclusive {
-    pub(crate) fn new(db: Arc<DB>, store: Arc<Store>) -> Self {
-        Self { db, store }
+    pub(crate) fn new(
+        db: Arc<DB>,
+        store: Arc<Store>,
+        families: Vec<Family>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { db, store, families, clock, failed: None }
+    }
+
+    /// The column families as they are now.
+    pub(crate) fn end(self) -> Result<Vec<Family>, Error> {
+        self.failed.map_or(Ok(self.families), Err)
+    }
+
+    /// Runs a transaction here and now, and writes what it did if it returns a value.
+    ///
+    /// # Durability
+    ///
+    /// It is durable when the exclusive itself has returned `Ok`.
+    ///
+    /// # Errors
+    ///
+    /// What `transaction` returns; [`Error::WriteFailed`] when RocksDB could not write it, and the
+    /// database then accepts nothing more.
+    pub fn transact<T, E: From<Error>>(
+        &mut self,
+        transaction: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if self.failed.is_some() {
+            return Err(Error::WriteFailed.into());
+        }
+        let mut log = Log::default();
+        let ground = Ground::new(&self.db, &self.families);
+        let mut tx = Transaction::new(ground, &mut log, &*self.clock);
+        let value = transaction(&mut tx)?;
+        let end = tx.log().end();
+        let written = engine::write(&self.store, &mut tx, Mark::default(), end);
+        drop(tx);
+        match written {
+            Ok(_) => Ok(value),
+            Err(error) => {
+                self.failed = Some(error);
+                Err(Error::WriteFailed.into())
+            }
+        }
     }
 
     /// Creates a column family. To keep its options, name it with them whenever the database is
@@ -39,8 +95,8 @@ impl Exclusive {
         self.db
             .create_cf(name, options)
             .map_err(self.store.failed("create a column family in"))?;
-        let families = families::families(self.store.path())?;
-        if let Err(refused) = settings::check_families(&families) {
+        self.families = families::families(self.store.path())?;
+        if let Err(refused) = settings::check_families(&self.families) {
             self.drop_column_family(name)?;
             return Err(refused);
         }
@@ -53,17 +109,15 @@ impl Exclusive {
     ///
     /// What RocksDB says.
     pub fn drop_column_family(&mut self, name: &str) -> Result<(), Error> {
-        self.db.drop_cf(name).map_err(self.store.failed("drop a column family of"))
+        self.db.drop_cf(name).map_err(self.store.failed("drop a column family of"))?;
+        self.families.retain(|family| family.name != name);
+        Ok(())
     }
 
-    /// The names of the column families.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Settings`] when they could not be read.
-    pub fn column_families(&self) -> Result<Vec<String>, Error> {
-        let families = families::families(self.store.path())?;
-        Ok(families.into_iter().map(|family| family.name).collect())
+    /// The names of the column families; the default one is the first.
+    #[must_use]
+    pub fn column_families(&self) -> Vec<String> {
+        self.families.iter().map(|family| family.name.clone()).collect()
     }
 
     /// Compacts a column family as a whole.
