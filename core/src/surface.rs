@@ -1,6 +1,6 @@
 //! What callers of every engine's database submit with, written once.
 //!
-//! An engine's crate has a `Database` with a method `pipeline`, and [`submit_surface!`] gives it the
+//! An engine's crate has a `Database` with a method `pipeline`, and `submit_surface!` gives it the
 //! methods that are the same everywhere, with that crate's own types in their signatures. [`Submit`]
 //! is the same surface as a trait, for code that is written once for all engines.
 

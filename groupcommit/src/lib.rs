@@ -110,8 +110,8 @@
 //! [`tracing`](https://docs.rs/tracing) spans.
 
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Submit, Summary, Terms, Ticket,
-    Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Submit, Summary, Terms,
+    Ticket, Unknown,
 };
 
 #[cfg(feature = "sqlite")]
