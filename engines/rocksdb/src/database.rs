@@ -4,6 +4,8 @@ use std::{convert::Infallible, fmt, path::Path, sync::Arc};
 
 use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Rejected, Ticket};
 
+use groupcommit_medium::Warning;
+
 use crate::{
     Error, Exclusive, Options, Snapshot, Transaction, Write, WriteResult, engine::Writer,
     store::Store,
@@ -32,6 +34,7 @@ pub struct Database {
 pub(crate) struct Inner {
     pub(crate) pipeline: Pipeline<Writer>,
     pub(crate) store: Arc<Store>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl fmt::Debug for Database {
@@ -63,6 +66,12 @@ impl Database {
     #[must_use]
     pub fn options() -> Options {
         Options::new()
+    }
+
+    /// Reasons to doubt what a flush promises where this database lies; none on an ordinary disk.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.inner.warnings
     }
 
     /// Submits a transaction as plain data: its writes run in turn, all or none.

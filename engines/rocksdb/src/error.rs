@@ -31,6 +31,15 @@ pub enum Error {
     #[error("{} was opened in an environment that is not the file system: nothing there can be durable", .0.display())]
     NotAFile(PathBuf),
 
+    /// The database lies on a file system on which locks or flushes do not work as they must.
+    #[error("{} lies on {file_system}, where a database cannot be kept safely; use a local disk", path.display())]
+    FileSystem {
+        /// The database.
+        path: PathBuf,
+        /// The kind of file system.
+        file_system: &'static str,
+    },
+
     /// A setting under which a ticket would promise what does not hold.
     #[error("{setting} cannot be used: {reason}")]
     Setting {

@@ -92,9 +92,7 @@ impl Exclusive {
         options: &rocksdb::Options,
     ) -> Result<(), Error> {
         settings::check(options)?;
-        self.db
-            .create_cf(name, options)
-            .map_err(self.store.failed("create a column family in"))?;
+        self.db.create_cf(name, options).map_err(self.store.failed("create a column family in"))?;
         self.families = families::families(self.store.path())?;
         if let Err(refused) = settings::check_families(&self.families) {
             self.drop_column_family(name)?;
@@ -126,10 +124,8 @@ impl Exclusive {
     ///
     /// [`Error::NoColumnFamily`].
     pub fn compact(&mut self, family: &str) -> Result<(), Error> {
-        let family = self
-            .db
-            .cf_handle(family)
-            .ok_or_else(|| Error::NoColumnFamily(family.to_owned()))?;
+        let family =
+            self.db.cf_handle(family).ok_or_else(|| Error::NoColumnFamily(family.to_owned()))?;
         self.db.compact_range_cf(&family, None::<&[u8]>, None::<&[u8]>);
         Ok(())
     }
@@ -140,10 +136,8 @@ impl Exclusive {
     ///
     /// [`Error::NoColumnFamily`], or what RocksDB says.
     pub fn ingest<P: AsRef<Path>>(&mut self, family: &str, files: Vec<P>) -> Result<(), Error> {
-        let family = self
-            .db
-            .cf_handle(family)
-            .ok_or_else(|| Error::NoColumnFamily(family.to_owned()))?;
+        let family =
+            self.db.cf_handle(family).ok_or_else(|| Error::NoColumnFamily(family.to_owned()))?;
         self.db
             .ingest_external_file_cf(&family, files)
             .map_err(self.store.failed("take table files into"))

@@ -33,8 +33,9 @@ pub(crate) fn settings(options: &rocksdb::Options) -> Settings {
             manual_wal_flush: sys::rocksdb_options_get_manual_wal_flush(options) != 0,
             unordered_write: sys::rocksdb_options_get_unordered_write(options) != 0,
             inplace_update_support: sys::rocksdb_options_get_inplace_update_support(options) != 0,
-            avoid_flush_during_recovery:
-                sys::rocksdb_options_get_avoid_flush_during_recovery(options) != 0,
+            avoid_flush_during_recovery: sys::rocksdb_options_get_avoid_flush_during_recovery(
+                options,
+            ) != 0,
             wal_recovery_mode: sys::rocksdb_options_get_wal_recovery_mode(options),
             recycle_log_file_num: sys::rocksdb_options_get_recycle_log_file_num(options),
         }

@@ -60,4 +60,5 @@ pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
 };
+pub use groupcommit_medium::Warning;
 pub use rocksdb;

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
+use groupcommit_medium::{Unusable, Warning};
 use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
 
 use crate::{
@@ -125,7 +126,10 @@ impl Options {
     fn open_with(&self, path: &Path, wal: Wal) -> Result<Database, Error> {
         settings::check(&self.rocksdb)?;
         self.families.iter().try_for_each(|(_, options)| settings::check(options))?;
-        check_path(path, self.create)?;
+        let warnings = check_path(path, self.create)?;
+        for warning in &warnings {
+            tracing::warn!(path = %path.display(), "{warning}");
+        }
         let db = self.open_rocksdb(path, wal)?;
         let families = families::families(path)?;
         settings::check_families(&families)?;
@@ -140,7 +144,7 @@ impl Options {
             formation: self.formation,
             ..Settings::default()
         };
-        Ok(Database::new(Inner { pipeline: Pipeline::new(writer, settings), store }))
+        Ok(Database::new(Inner { pipeline: Pipeline::new(writer, settings), store, warnings }))
     }
 
     fn open_rocksdb(&self, path: &Path, wal: Wal) -> Result<DB, Error> {
@@ -171,7 +175,7 @@ impl Options {
     }
 }
 
-fn check_path(path: &Path, create: bool) -> Result<(), Error> {
+fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -185,7 +189,8 @@ fn check_path(path: &Path, create: bool) -> Result<(), Error> {
     if !create && !path.join("CURRENT").exists() {
         return Err(Error::Missing(path.to_owned()));
     }
-    Ok(())
+    groupcommit_medium::examine(folder)
+        .map_err(|Unusable(file_system)| Error::FileSystem { path: path.to_owned(), file_system })
 }
 
 /// The error of an attempt to open, in the words of the one who must mend it.

@@ -114,9 +114,7 @@ impl Write {
             Self::Delete { key, .. } => key.len(),
             Self::DeleteRange { from, to, .. } => from.len() + to.len(),
             Self::CompareAndSwap { key, expected, new, .. } => {
-                key.len()
-                    + expected.as_ref().map_or(0, Vec::len)
-                    + new.as_ref().map_or(0, Vec::len)
+                key.len() + expected.as_ref().map_or(0, Vec::len) + new.as_ref().map_or(0, Vec::len)
             }
             Self::Merge { key, operand, .. } => key.len() + operand.len(),
         };
@@ -133,11 +131,7 @@ impl Write {
         }
     }
 
-    pub(crate) fn run(
-        &self,
-        tx: &mut Transaction<'_>,
-        index: usize,
-    ) -> Result<WriteResult, Error> {
+    pub(crate) fn run(&self, tx: &mut Transaction<'_>, index: usize) -> Result<WriteResult, Error> {
         match self {
             Self::Put { family, key, value } => tx.put_cf(family_of(family), key, value)?,
             Self::Delete { family, key } => tx.delete_cf(family_of(family), key)?,

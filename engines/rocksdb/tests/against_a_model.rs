@@ -60,7 +60,8 @@ fn in_rocksdb(tx: &mut Transaction<'_>, step: &Step, seen: &mut Vec<Seen>) -> Re
         Step::Swap(k, expected, new) => {
             let (expected, new) = (expected.map(|v| [v]), new.map(|v| [v]));
             let (expected, new) = (expected.as_ref(), new.as_ref());
-            let swapped = tx.compare_and_swap([*k], expected.map(|v| &v[..]), new.map(|v| &v[..]))?;
+            let swapped =
+                tx.compare_and_swap([*k], expected.map(|v| &v[..]), new.map(|v| &v[..]))?;
             seen.push(entry(u8::from(swapped), Some(Vec::new())));
         }
         Step::Get(k) => seen.push(entry(*k, tx.get([*k])?)),

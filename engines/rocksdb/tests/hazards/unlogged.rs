@@ -44,7 +44,8 @@ fn a_killed_process_keeps_what_was_flushed_and_nothing_else() {
     for index in 0..ALL {
         let found = db.read(|snapshot| {
             let other = snapshot.column_family("x")?;
-            let found = (snapshot.get(index.to_be_bytes()), snapshot.get_cf(&other, index.to_be_bytes()));
+            let found =
+                (snapshot.get(index.to_be_bytes()), snapshot.get_cf(&other, index.to_be_bytes()));
             Ok::<_, Error>((found.0.unwrap().is_some(), found.1.unwrap().is_some()))
         });
         let kept = index < FLUSHED;
