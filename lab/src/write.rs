@@ -1,7 +1,6 @@
-//! Experiment 1, pure write: rows of an integer key and a UUID, by rows a transaction, condition
+//! Experiment 1, pure write: rows of an integer key and a text, by rows a transaction, condition
 //! and number in flight.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::condition::Condition;
@@ -11,7 +10,6 @@ use crate::measure::Data;
 use crate::measurement::Results;
 use crate::session::{Common, Event, Session, at_least_one, check_settings};
 use crate::setting::{Setting, Task};
-use crate::workload::Workload;
 
 /// What to measure, and where. The default is the published experiment, three times.
 #[derive(Debug, Clone)]
@@ -54,7 +52,7 @@ impl WriteOptions {
         at_least_one("threads", self.threads)?;
         self.batches.iter().try_for_each(|&batch| at_least_one("batch", batch))?;
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        Condition::check_all(&self.conditions, &Condition::ALL, "write")?;
+        Condition::check_all(&self.conditions, Condition::of_write(self.common.engine), "write")?;
         self.common.check()?;
         if self.time_limit.is_zero() {
             return refuse("--seconds-limit must be more than 0".to_owned());
@@ -67,8 +65,7 @@ impl WriteOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data =
-            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
+        let data = Data::rows(&self.common, self.rows);
         session.run(&self.settings(), &data, |setting| Load {
             rows: self.rows,
             batch: setting.batch,
@@ -90,8 +87,11 @@ impl WriteOptions {
                         threads: submitting_threads(self.threads, in_flight),
                         flush_delay: Duration::ZERO,
                     }));
-                } else {
-                    let threads = self.threads;
+                } else if condition != Condition::Batched {
+                    let threads = match condition {
+                        Condition::SyncThreads => Condition::SYNC_THREADS,
+                        _ => self.threads,
+                    };
                     settings.push(Setting {
                         task: Task::Write,
                         condition,
@@ -103,6 +103,15 @@ impl WriteOptions {
                 }
             }
         }
+        // By hand there is one number of rows, whatever the others have.
+        settings.extend(self.conditions.contains(&Condition::Batched).then_some(Setting {
+            task: Task::Write,
+            condition: Condition::Batched,
+            batch: Condition::BATCHED_ROWS.min(self.rows),
+            in_flight: self.threads,
+            threads: self.threads,
+            flush_delay: Duration::ZERO,
+        }));
         self.common.delayed(&settings)
     }
 }

@@ -78,7 +78,8 @@ fn heading(batch: usize) -> String {
 fn findings(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
     let Some((batch, cases)) = by_batch.first() else { return Vec::new() };
     let of = |condition| cases.iter().find(|case| case.first().condition == condition);
-    let (Some(wal), Some(ours)) = (of(Condition::Wal), of(Condition::GroupcommitAsync)) else {
+    let reference = cases.iter().find(|case| case.first().condition.is_reference());
+    let (Some(wal), Some(ours)) = (reference, of(Condition::GroupcommitAsync)) else {
         return Vec::new();
     };
     let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
@@ -86,12 +87,13 @@ fn findings(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times wal's {}; a caller \
-         waited {} ms at the median, against {} ms.",
+        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times {}'s {}; a \
+         caller waited {} ms at the median, against {} ms.",
         heading(*batch),
         grouped(ours.first().in_flight as f64),
         grouped(rate(ours)),
         significant(rate(ours) / rate(wal)),
+        wal.first().condition,
         grouped(rate(wal)),
         significant(ours.median(|m| m.latency_ms.p50)),
         significant(wal.median(|m| m.latency_ms.p50)),
