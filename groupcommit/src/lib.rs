@@ -99,6 +99,7 @@
 //! |---|---|---|
 //! | `sqlite` | [`sqlite`] | yes |
 //! | `lmdb` | `lmdb` | no |
+//! | `rocksdb` | `rocksdb` | no: it compiles C++ for many minutes |
 //!
 //! An engine's module re-exports the binding that its transactions are written with
 //! (`sqlite::rusqlite`), so both sides use the same version.
@@ -117,6 +118,8 @@ pub use groupcommit_core::{
 
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
+#[cfg(feature = "rocksdb")]
+pub use groupcommit_rocksdb as rocksdb;
 #[cfg(feature = "sqlite")]
 pub use groupcommit_sqlite as sqlite;
 

@@ -1,6 +1,6 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, path::Path, sync::Arc};
+use std::{convert::Infallible, fmt, path::Path, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Rejected, Ticket};
 
@@ -131,6 +131,13 @@ impl Database {
         let value = self.read(read)?;
         self.inner.pipeline.flush(true)?;
         Ok(value)
+    }
+
+    /// The time that RocksDB spent writing its log, where it is counted: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn log_write_time(&self) -> Option<Duration> {
+        self.inner.store.log_write_time()
     }
 
     /// Stops admission, waits until everything admitted is resolved, and closes the database; a

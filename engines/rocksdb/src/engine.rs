@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use groupcommit_core::{Cause, Clock, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
-use rocksdb::{ErrorKind, WriteBatch, WriteOptions};
+use rocksdb::{ErrorKind, WriteBatch};
 
 use crate::{
     Error, Exclusive, Transaction,
@@ -184,9 +184,7 @@ pub(crate) fn write(
     if batch.len() != noted {
         return Err(Error::BatchIncomplete { taken: batch.len(), noted });
     }
-    let mut options = WriteOptions::default();
-    options.disable_wal(store.wal() == Wal::Off);
-    ground.db.write_opt(batch, &options).map_err(store.failed("write a group to"))?;
+    store.write(ground.db, batch)?;
     Ok(1)
 }
 

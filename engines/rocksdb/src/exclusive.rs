@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use rocksdb::{DB, checkpoint::Checkpoint};
+use rocksdb::{DB, WaitForCompactOptions, checkpoint::Checkpoint};
 
 use groupcommit_core::Clock;
 
@@ -162,6 +162,17 @@ impl Exclusive {
     /// What RocksDB says.
     pub fn flush_memtables(&mut self) -> Result<(), Error> {
         self.store.flush_memtables(&self.db)
+    }
+
+    /// Waits until RocksDB has nothing left to flush or compact.
+    ///
+    /// # Errors
+    ///
+    /// What RocksDB says.
+    pub fn wait_for_compaction(&mut self) -> Result<(), Error> {
+        self.db
+            .wait_for_compact(&WaitForCompactOptions::default())
+            .map_err(self.store.failed("wait for the compaction of"))
     }
 
     /// What RocksDB says of itself, by the name of a property such as `rocksdb.stats`.

@@ -173,6 +173,9 @@ impl Drop for IndexedBatch {
     }
 }
 
+/// A key and its value.
+pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
+
 /// A place among the keys of one column family.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
@@ -196,7 +199,7 @@ impl Cursor<'_> {
     }
 
     /// The key and value here; `None` past the last.
-    pub(crate) fn entry(&self) -> Result<Option<(&[u8], &[u8])>, String> {
+    pub(crate) fn entry(&self) -> Result<Option<Entry<'_>>, String> {
         // SAFETY: the iterator is alive; key and value stay where they are until it moves, which
         // needs `self` mutably; the error is ours to free, which `checked` does.
         unsafe {

@@ -25,6 +25,7 @@ pub struct Options {
     limits: Limits,
     formation: Formation,
     flush_delay: Duration,
+    times_log: bool,
 }
 
 impl std::fmt::Debug for Options {
@@ -51,6 +52,7 @@ impl Options {
             limits: Limits::default(),
             formation: Formation::default(),
             flush_delay: Duration::ZERO,
+            times_log: false,
         }
     }
 
@@ -99,6 +101,14 @@ impl Options {
         self
     }
 
+    /// Counts how long RocksDB takes to write its log: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn time_log(mut self, times: bool) -> Self {
+        self.times_log = times;
+        self
+    }
+
     /// Opens the database in the folder `path`.
     ///
     /// # Durability
@@ -133,7 +143,7 @@ impl Options {
         let db = self.open_rocksdb(path, wal)?;
         let families = families::families(path)?;
         settings::check_families(&families)?;
-        let store = Arc::new(Store::new(path, db, wal, self.flush_delay));
+        let store = Arc::new(Store::new(path, db, wal, self.flush_delay, self.times_log));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let writer =
             Writer { store: store.clone(), families, log: Log::default(), clock: clock.clone() };

@@ -2,13 +2,19 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
 
 use groupcommit_core::{Cause, Flush};
-use rocksdb::{DB, FlushOptions};
+use rocksdb::{
+    DB, FlushOptions, WriteBatch, WriteOptions,
+    perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats},
+};
 
 use crate::{Error, families};
 
@@ -25,13 +31,48 @@ pub(crate) struct Store {
     path: PathBuf,
     wal: Wal,
     flush_delay: Duration,
+    /// Nanoseconds spent writing the log, where they are counted.
+    log_write_ns: Option<AtomicU64>,
     /// `None` once it is closed.
     db: RwLock<Option<Arc<DB>>>,
 }
 
 impl Store {
-    pub(crate) fn new(path: &Path, db: DB, wal: Wal, flush_delay: Duration) -> Self {
-        Self { path: path.to_owned(), wal, flush_delay, db: RwLock::new(Some(Arc::new(db))) }
+    pub(crate) fn new(
+        path: &Path,
+        db: DB,
+        wal: Wal,
+        flush_delay: Duration,
+        times_log: bool,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            wal,
+            flush_delay,
+            log_write_ns: times_log.then(AtomicU64::default),
+            db: RwLock::new(Some(Arc::new(db))),
+        }
+    }
+
+    /// Writes a batch, and counts how long the log took where that is asked for.
+    pub(crate) fn write(&self, db: &DB, batch: WriteBatch) -> Result<(), Error> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(self.wal == Wal::Off);
+        let write = || db.write_opt(batch, &options).map_err(self.failed("write a group to"));
+        let Some(log_write_ns) = &self.log_write_ns else { return write() };
+        set_perf_stats(PerfStatsLevel::EnableTime);
+        let mut context = PerfContext::default();
+        context.reset();
+        let written = write();
+        log_write_ns.fetch_add(context.metric(PerfMetric::WriteWalTime), Ordering::Relaxed);
+        set_perf_stats(PerfStatsLevel::Disable);
+        written
+    }
+
+    /// The time spent writing the log, where it is counted.
+    pub(crate) fn log_write_time(&self) -> Option<Duration> {
+        let ns = self.log_write_ns.as_ref()?.load(Ordering::Relaxed);
+        Some(Duration::from_nanos(ns))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use groupcommit_core::{Failure, Refused, Stats, Ticket};
+use groupcommit_core::{Failure, NotRun, Stats, Ticket};
 
 use crate::{Database, Error, Exclusive, Options, Snapshot, Transaction, Write, WriteResult};
 
@@ -66,20 +66,20 @@ impl UnloggedDatabase {
     ///
     /// # Errors
     ///
-    /// As there; the closure comes back inside another.
+    /// Why it was not admitted.
     pub fn try_submit<T, E, F>(
         &self,
         mut transaction: F,
-    ) -> Result<
-        Ticket<NotDurable<T>, E>,
-        Refused<impl FnMut(&mut Transaction<'_>) -> Result<NotDurable<T>, E> + Send + 'static>,
-    >
+    ) -> Result<Ticket<NotDurable<T>, E>, NotRun>
     where
         F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.database.try_submit(move |tx: &mut Transaction<'_>| transaction(tx).map(NotDurable))
+        let submitted = self
+            .database
+            .try_submit(move |tx: &mut Transaction<'_>| transaction(tx).map(NotDurable));
+        submitted.map_err(|refused| refused.reason)
     }
 
     /// As [`Database::transact`], without durability.
@@ -146,7 +146,7 @@ impl UnloggedDatabase {
     ///
     /// # Errors
     ///
-    /// [`Failure::Unknown`] or [`NotRun::Failed`](crate::NotRun::Failed) when a flush failed, now
+    /// [`Failure::Unknown`] or [`NotRun::Failed`] when a flush failed, now
     /// or before.
     pub fn flush(&self) -> Result<(), Failure<Error>> {
         self.database.pipeline().flush(true)

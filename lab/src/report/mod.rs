@@ -35,6 +35,7 @@ mod tables;
 mod tests;
 mod text;
 mod threads;
+mod wal;
 mod write;
 
 use std::fs;
@@ -125,6 +126,7 @@ fn sections(measurements: &[Measurement]) -> Vec<Section> {
         mixed::section(measurements),
         threads::section(measurements),
         load::section(measurements),
+        wal::section(measurements),
     ]
     .into_iter()
     .flatten()

@@ -16,13 +16,13 @@ use groupcommit_rocksdb::{Database, Error, Ticket, rocksdb};
 /// Keeps the database's execute role until it is dropped: what is submitted meanwhile is one group.
 fn hold(db: &Database) -> (Sender<()>, Ticket<(), Error>) {
     let (release, held) = mpsc::channel::<()>();
-    let (begun, begin) = mpsc::channel();
+    let (begun, entered) = mpsc::channel();
     let ticket = db.submit(move |_| {
         begun.send(()).unwrap();
         held.recv().ok();
         Ok(())
     });
-    begin.recv().unwrap();
+    entered.recv().unwrap();
     (release, ticket)
 }
 

@@ -24,7 +24,7 @@ fn a_poisoned_write_among_a_thousand_fails_alone() {
         hash_table_ratio: 0.75,
         index_sparseness: 16,
         huge_page_tlb_size: 0,
-        encode_type: rocksdb::KeyEncodingType::Plain,
+        encoding_type: rocksdb::KeyEncodingType::Plain,
         full_scan_mode: false,
         store_index_in_file: false,
     });
