@@ -3,6 +3,7 @@
 
 mod docs;
 mod layers;
+mod libclang;
 mod measure;
 mod measured;
 mod probe;
