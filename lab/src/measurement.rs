@@ -147,8 +147,8 @@ pub struct WalFigures {
     /// The same without the log; absent for reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table_write_amplification: Option<f64>,
-    /// Time spent writing the log, in seconds; where every write has its own, estimated from one in
-    /// 64.
+    /// Time spent writing the log, in seconds; where every write has its own, estimated from the share of
+    /// it in one of 64.
     pub log_write_seconds: f64,
     /// Time spent flushing the log, in seconds; beside other work where flushes overlap it.
     pub log_flush_seconds: f64,

@@ -1,6 +1,5 @@
 //! Transactions of every kind of operation, in groups, against a map: what each saw and what is
 //! left equal those of running them one by one.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{collections::BTreeMap, sync::mpsc};
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use groupcommit::Ticket;
 use groupcommit::rocksdb::rocksdb::perf::{
@@ -50,7 +50,8 @@ struct Subject<'a> {
     options: Options,
     setting: Setting,
     path: &'a Path,
-    /// Nanoseconds that the timed writes spent on the log.
+    /// Nanoseconds that the timed writes took, and that they spent on the log.
+    sampled_ns: AtomicU64,
     sampled_log_ns: AtomicU64,
 }
 
@@ -63,6 +64,8 @@ struct Counts {
     kernel_bytes: Option<u64>,
     log_write_seconds: f64,
     log_flush_seconds: f64,
+    /// Of the time of the writes that were timed, the share that went into the log.
+    log_share: f64,
     commits: u64,
     flushes: u64,
 }
@@ -174,8 +177,8 @@ impl<'a> Subject<'a> {
             let db = db.map_err(LabError::database("open the database", path))?;
             Target::Direct { db, write: write_options(setting.condition) }
         };
-        let sampled_log_ns = AtomicU64::new(0);
-        Ok(Self { target, options, setting: *setting, path, sampled_log_ns })
+        let (sampled_ns, sampled_log_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self { target, options, setting: *setting, path, sampled_ns, sampled_log_ns })
     }
 
     fn fill(
@@ -246,7 +249,10 @@ impl<'a> Subject<'a> {
         set_perf_stats(PerfStatsLevel::EnableTime);
         let mut context = PerfContext::default();
         context.reset();
+        let began = Instant::now();
         let result = put();
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.sampled_ns.fetch_add(took, Ordering::Relaxed);
         self.sampled_log_ns.fetch_add(context.metric(PerfMetric::WriteWalTime), Ordering::Relaxed);
         set_perf_stats(PerfStatsLevel::Disable);
         result
@@ -282,10 +288,8 @@ impl<'a> Subject<'a> {
             Target::Direct { .. } => {
                 let sync = self.options.get_histogram_data(Histogram::WalFileSyncMicros);
                 counts.log_flush_seconds = sync.sum() as f64 / 1e6;
-                // What RocksDB calls writing the log includes its flush.
-                let sampled = self.sampled_log_ns.load(Ordering::Relaxed) as f64 / 1e9;
-                let written = sampled * TIMED_EVERY as f64;
-                counts.log_write_seconds = (written - counts.log_flush_seconds).max(0.0);
+                let of = |ns: &AtomicU64| ns.load(Ordering::Relaxed) as f64;
+                counts.log_share = of(&self.sampled_log_ns) / of(&self.sampled_ns).max(1.0);
             }
             Target::Grouped(database) => {
                 let stats = database.stats();
@@ -401,6 +405,13 @@ impl Written {
         let log_bytes = after.log_bytes - before.log_bytes;
         let flush_bytes = after.flush_bytes - before.flush_bytes;
         let compaction_bytes = after.compaction_bytes - before.compaction_bytes;
+        let log_flush_seconds = (after.log_flush_seconds - before.log_flush_seconds).max(0.0);
+        // What RocksDB calls writing the log includes its flush, where a write does both.
+        let log_write_seconds = if setting.condition.is_grouped() {
+            after.log_write_seconds - before.log_write_seconds
+        } else {
+            after.log_share * measurement.seconds - log_flush_seconds
+        };
         let live_bytes = self.live_rows * entry_bytes;
         let writes = setting.task != Task::Wal(Benchmark::Readrandom);
         let amplification =
@@ -423,8 +434,8 @@ impl Written {
                 user_bytes,
             ),
             table_write_amplification: amplification(flush_bytes + compaction_bytes, user_bytes),
-            log_write_seconds: (after.log_write_seconds - before.log_write_seconds).max(0.0),
-            log_flush_seconds: (after.log_flush_seconds - before.log_flush_seconds).max(0.0),
+            log_write_seconds: log_write_seconds.max(0.0),
+            log_flush_seconds,
         });
         if let Task::Wal(benchmark) = setting.task {
             measurement.setting = Some(benchmark.name().to_owned());
