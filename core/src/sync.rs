@@ -13,6 +13,16 @@ pub(crate) use shuttle::{
     thread, thread_local,
 };
 
+#[cfg(not(shuttle))]
+pub(crate) use std::thread::park_timeout;
+
+/// Where time is not the machine's, parking ends early, as it always may; whoever parks looks at its
+/// own clock again.
+#[cfg(shuttle)]
+pub(crate) fn park_timeout(_: std::time::Duration) {
+    thread::yield_now();
+}
+
 use std::sync::PoisonError;
 
 /// Locks, and carries on after a panic elsewhere: no user code runs under a lock of the core, and
