@@ -382,8 +382,16 @@ impl Scene {
                 }
             }
         }
-        if in_flight.0 > self.limits.transactions || in_flight.1 > self.limits.bytes {
+        // Those whose flush has returned have left admission when others find them unresolved yet, all
+        // of one flush at most.
+        let Limits { transactions, bytes, .. } = self.limits;
+        if in_flight.0 > 2 * transactions || in_flight.1 > 2 * bytes {
             self.world.violation(format!("{in_flight:?} in flight, limits {:?}", self.limits));
+        }
+        drop(handed);
+        let counted = self.pipeline.stats().in_flight;
+        if counted > transactions {
+            self.world.violation(format!("{counted} are admitted, limits {:?}", self.limits));
         }
     }
 

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use groupcommit_core::{Cause, Clock as _};
+use groupcommit_core::Cause;
 
 use crate::schedule::SimulatedClock;
 

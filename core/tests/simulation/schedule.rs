@@ -120,9 +120,13 @@ impl Scheduler for Seeded {
     ) -> Option<TaskId> {
         let tasks: Vec<usize> = runnable.iter().map(|task| task.id().into()).collect();
         let chosen = self.choose(&tasks, current.map(Into::into), yields);
-        // Where everybody else waits for the one that sleeps, its time passes quickly.
-        let alone = yields && tasks.len() == 1;
-        let step_ns = self.rng.u64(0..self.step_ns_max) + if alone { 50_000 } else { 0 };
+        // Whoever yields waits for time to pass; where nobody else can go on, it passes quickly.
+        let waited_ns = match (yields, tasks.len()) {
+            (true, 1) => 100_000,
+            (true, _) => 20_000,
+            (false, _) => 1,
+        };
+        let step_ns = self.rng.u64(0..self.step_ns_max) + self.rng.u64(0..waited_ns);
         self.clock.now_ns.fetch_add(step_ns, Ordering::Relaxed);
         let before = self.clock.choices();
         let mixed = (before.rotate_left(5) ^ chosen as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
