@@ -1,5 +1,5 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`.
+//! `cargo xtask measure`, `cargo xtask simulate`.
 
 mod docs;
 mod layers;
@@ -8,6 +8,7 @@ mod measured;
 mod probe;
 mod program;
 mod root;
+mod simulate;
 mod test;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Run the core's deterministic simulation over many seeds
+    Simulate(simulate::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

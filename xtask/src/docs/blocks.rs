@@ -14,6 +14,7 @@ use crate::{
     docs::{Problem, constants, transcript},
     measured, program,
     root::read,
+    simulate,
 };
 
 const BEGIN: &str = "<!-- generated: ";
@@ -65,6 +66,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
+        ["simulation"] => simulate::table(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),
