@@ -1,7 +1,8 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`, `cargo xtask simulate`.
+//! `cargo xtask measure`, `cargo xtask simulate`, `cargo xtask fuzz`.
 
 mod docs;
+mod fuzz;
 mod layers;
 mod measure;
 mod measured;
@@ -33,6 +34,8 @@ enum Command {
     Measure(measure::Options),
     /// Run the core's deterministic simulation over many seeds
     Simulate(simulate::Options),
+    /// Feed hostile inputs to what reads them
+    Fuzz(fuzz::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
         Command::Simulate(options) => simulate::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    measured, program,
+    fuzz, measured, program,
     root::read,
     simulate,
 };
@@ -67,6 +67,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
         ["simulation"] => simulate::table(),
+        ["fuzzing"] => fuzz::table(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),
