@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// Gives one target its inputs, and returns how many bytes these were.
 fn round(test: &str, seed: u64, inputs: u64) -> Result<u64> {
     let output = cargo()
-        .args(["test", "--quiet", "--release", "--package", "groupcommit-cli"])
+        .args(["test", "--quiet", "--package", "groupcommit-cli"])
         .args(["--bin", "groupcommit", "--", "--exact", "--nocapture"])
         .arg(format!("ingest::fuzz::{test}"))
         .env("GROUPCOMMIT_FUZZ_SEED", seed.to_string())
