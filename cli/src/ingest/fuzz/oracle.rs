@@ -68,11 +68,12 @@ fn read_all(mut records: Records, bytes: usize) -> Vec<Record> {
 type Seen<'a> = (u64, &'a [u8], Vec<&'a [u8]>, Option<&'a str>);
 
 fn seen(records: &[Record]) -> Vec<Seen<'_>> {
-    let seen = |it| {
-        let Record { line, raw, fault, .. } = it;
-        (*line, raw.as_slice(), Record::csv_fields(it).collect(), fault.as_deref())
-    };
-    records.iter().map(seen).collect()
+    let mut all = Vec::new();
+    for record in records {
+        let fields = record.csv_fields().collect();
+        all.push((record.line, record.raw.as_slice(), fields, record.fault.as_deref()));
+    }
+    all
 }
 
 /// The records of `input`, which are the same read whole and read in pieces.
