@@ -50,14 +50,14 @@ const PIECES: &[&[u8]] = &[
     b"=",
 ];
 
-pub(super) struct Mutator {
+pub(crate) struct Mutator {
     /// Each input by its file's name.
-    pub(super) corpus: Vec<(String, Vec<u8>)>,
+    pub(crate) corpus: Vec<(String, Vec<u8>)>,
 }
 
 impl Mutator {
     /// The corpus in a folder of `cli/fuzz/corpus`.
-    pub(super) fn load(folder: &str) -> Self {
+    pub(crate) fn load(folder: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(folder);
         let mut corpus: Vec<_> = fs::read_dir(&path)
             .expect("a corpus")
@@ -73,7 +73,7 @@ impl Mutator {
     }
 
     /// The input of number `seed`.
-    pub(super) fn input(&self, seed: u64) -> Vec<u8> {
+    pub(crate) fn input(&self, seed: u64) -> Vec<u8> {
         let mut rng = fastrand::Rng::with_seed(seed);
         let any = |rng: &mut fastrand::Rng| &self.corpus[rng.usize(0..self.corpus.len())].1;
         let mut input = if rng.u8(0..8) == 0 { Vec::new() } else { any(&mut rng).clone() };
