@@ -78,7 +78,7 @@ fn lines(input: &[u8], comments: bool) -> Option<u64> {
 }
 
 /// What SQLite might take for something else than a file's name, and names that are odd.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 16] = [
     ".",
     "/",
     "missing/app.db",
@@ -87,6 +87,9 @@ const PATHS: [&str; 13] = [
     "file:app.db",
     "file:app.db?mode=memory",
     "file:app.db?mode=memory&cache=shared",
+    "file:app.db?vfs=unix-none",
+    "file:app.db?immutable=1",
+    "file:app.db?nolock=1",
     "app.db?mode=ro",
     "é 😀.db",
     "-x",
@@ -107,7 +110,12 @@ fn database_paths() {
         assert!(!error.contains("panicked"), "{path:?}: {error}");
         match ended.status.code() {
             Some(0) => {
-                assert!(place.path(path).is_file(), "{path:?} is in no file of this name: {error}");
+                // SQLite takes what begins with `file:` for a URI.
+                let uri =
+                    path.strip_prefix("file:").map(|uri| uri.split('?').next().unwrap_or(uri));
+                let file = place.path(uri.unwrap_or(path));
+                assert!(file.is_file(), "{path:?} is in no file of this name: {error}");
+                assert!(!path.contains("memory"), "{path:?} is taken for a file");
             }
             Some(2) => assert!(error.starts_with("groupcommit: cannot open"), "{path:?}: {error}"),
             other => panic!("{path:?}: {other:?}, {error}"),
