@@ -118,9 +118,10 @@ pub(super) struct WriteArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
     in_flight: Vec<NonZeroUsize>,
 
-    /// Threads that submit; plain SQLite shares one connection among them by a mutex
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
+    /// Threads that submit, each a setting of the conditions whose callers block; plain SQLite
+    /// shares one connection among them by a mutex. `groupcommit-async` submits from the first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    threads: Vec<NonZeroUsize>,
 
     /// Conditions to measure
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = ALL_CONDITIONS)]
@@ -305,7 +306,7 @@ impl WriteArguments {
             rows: self.rows.get(),
             batches: numbers(&self.batch),
             in_flight: numbers(&self.in_flight),
-            threads: self.threads.get(),
+            threads: numbers(&self.threads),
             conditions: self.conditions.clone(),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
@@ -438,7 +439,7 @@ mod tests {
         .expect("parses");
         assert_eq!(
             (options.rows, options.threads, options.common.repeats, options.common.seed),
-            (5, 25, 2, 9)
+            (5, vec![25], 2, 9)
         );
         assert_eq!(options.batches, [1, 20]);
         assert_eq!(options.in_flight, [16, 64, 256]);
