@@ -2,6 +2,7 @@
 //! `cargo xtask measure`.
 
 mod docs;
+mod experiments;
 mod layers;
 mod measure;
 mod measured;
@@ -30,6 +31,8 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Run the lab's experiments, and keep what came out in docs/measured
+    Experiments(experiments::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Experiments(options) => experiments::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {
