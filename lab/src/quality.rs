@@ -22,6 +22,7 @@ pub fn is_same_setting(one: &Measurement, other: &Measurement) -> bool {
         (m.condition, m.batch, m.in_flight, m.threads, m.offered_share, m.flush_delay_ms)
     };
     one.experiment == other.experiment
+        && one.engine == other.engine
         && one.setting == other.setting
         && one.arrivals == other.arrivals
         && setting(one) == setting(other)

@@ -1,7 +1,6 @@
-//! Experiment 1, pure write: rows of an integer key and a UUID, by rows a transaction, condition
+//! Experiment 1, pure write: rows of an integer key and a text, by rows a transaction, condition
 //! and number in flight.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::condition::Condition;
@@ -11,7 +10,6 @@ use crate::measure::Data;
 use crate::measurement::Results;
 use crate::session::{Common, Event, Session, at_least_one, check_settings};
 use crate::setting::{Setting, Task};
-use crate::workload::Workload;
 
 /// What to measure, and where. The default is the published experiment, three times.
 #[derive(Debug, Clone)]
@@ -56,7 +54,7 @@ impl WriteOptions {
         self.threads.iter().try_for_each(|&threads| at_least_one("threads", threads))?;
         self.batches.iter().try_for_each(|&batch| at_least_one("batch", batch))?;
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        Condition::check_all(&self.conditions, &Condition::ALL, "write")?;
+        Condition::check_all(&self.conditions, Condition::of_write(self.common.engine), "write")?;
         self.common.check()?;
         if self.time_limit.is_zero() {
             return refuse("--seconds-limit must be more than 0".to_owned());
@@ -69,8 +67,7 @@ impl WriteOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data =
-            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
+        let data = Data::rows(&self.common, self.rows);
         session.run(&self.settings(), &data, |setting| Load {
             rows: self.rows,
             batch: setting.batch,
@@ -96,11 +93,22 @@ impl WriteOptions {
                     settings.extend(self.in_flight.iter().map(|&in_flight| {
                         setting(in_flight, submitting_threads(submitting, in_flight))
                     }));
-                } else {
+                } else if condition == Condition::SyncThreads {
+                    settings.push(setting(Condition::SYNC_THREADS, Condition::SYNC_THREADS));
+                } else if condition != Condition::Batched {
                     settings.extend(self.threads.iter().map(|&threads| setting(threads, threads)));
                 }
             }
         }
+        // By hand there is one number of rows, whatever the others have.
+        settings.extend(self.conditions.contains(&Condition::Batched).then_some(Setting {
+            task: Task::Write,
+            condition: Condition::Batched,
+            batch: Condition::BATCHED_ROWS.min(self.rows),
+            in_flight: submitting,
+            threads: submitting,
+            flush_delay: Duration::ZERO,
+        }));
         self.common.delayed(&settings)
     }
 }

@@ -108,12 +108,13 @@ fn at_equal_load(batch: usize, cases: &[Case<'_>]) -> Option<String> {
 
 fn by_rate(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
     let Some((batch, cases)) = by_batch.first() else { return Vec::new() };
-    // Of several numbers of callers, wal is meant with the fewest.
-    let of = |condition| {
-        let own = cases.iter().filter(|case| case.first().condition == condition);
-        own.min_by_key(|case| (condition == Condition::Wal).then(|| case.first().in_flight))
-    };
-    let (Some(wal), Some(ours)) = (of(Condition::Wal), of(Condition::GroupcommitAsync)) else {
+    let of = |condition| cases.iter().find(|case| case.first().condition == condition);
+    // Of several numbers of callers, the reference is meant with the fewest.
+    let reference = cases
+        .iter()
+        .filter(|case| case.first().condition.is_reference())
+        .min_by_key(|case| case.first().in_flight);
+    let (Some(wal), Some(ours)) = (reference, of(Condition::GroupcommitAsync)) else {
         return Vec::new();
     };
     let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
@@ -121,12 +122,13 @@ fn by_rate(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times wal's {}; a caller \
-         waited {} ms at the median, against {} ms.",
+        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times {}'s {}; a \
+         caller waited {} ms at the median, against {} ms.",
         heading(*batch),
         grouped(ours.first().in_flight as f64),
         grouped(rate(ours)),
         significant(rate(ours) / rate(wal)),
+        wal.first().condition,
         grouped(rate(wal)),
         significant(ours.median(|m| m.latency_ms.p50)),
         significant(wal.median(|m| m.latency_ms.p50)),
