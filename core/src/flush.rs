@@ -12,8 +12,8 @@ use crate::{
     fate::Decided,
     quiet,
     shared::{Shared, calling_back},
-    state::{Call, Committed, Role},
-    sync::lock,
+    state::{Call, Committed, Role, State},
+    sync::{MutexGuard, lock, wait_timeout},
 };
 
 /// How many callbacks of one database are called before those of others have their turn.
@@ -30,12 +30,15 @@ impl<E: Engine> Shared<E> {
     pub(crate) fn run_flush_role(self: &Arc<Self>, leads: bool) {
         loop {
             let (groups, flush_failed) = {
-                let mut state = lock(&self.state);
+                let mut state = self.gathered();
                 let Some(groups) = state.take_committed() else { return };
                 (groups, state.flush_failed.clone())
             };
-            let decided = flush_failed.map_or_else(|| self.flush(&groups), Decided::Unknown);
-            self.resolve(groups, &decided);
+            let (decided, flush_ns) = match flush_failed {
+                None => self.flush(&groups),
+                Some(cause) => (Decided::Unknown(cause), None),
+            };
+            self.resolve(groups, &decided, flush_ns);
             if leads || self.spawn.is_crowded() {
                 let mut state = lock(&self.state);
                 let more = !state.committed.is_empty();
@@ -49,18 +52,33 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Makes `groups`, which are all committed, durable.
-    fn flush(&self, groups: &VecDeque<Committed>) -> Decided {
+    /// The state, once the next flush may begin: at once, unless those whom the last one answered
+    /// are about to be back.
+    fn gathered(&self) -> MutexGuard<'_, State<E>> {
+        let mut state = lock(&self.state);
+        while !self.spawn.is_crowded()
+            && let Some(left) = state.flush_wait(&*self.clock)
+        {
+            state.flush_waits = true;
+            state = wait_timeout(&self.executed, &self.state, state, left);
+            state.flush_waits = false;
+        }
+        state
+    }
+
+    /// Makes `groups`, which are all committed, durable; says how many nanoseconds that took.
+    fn flush(&self, groups: &VecDeque<Committed>) -> (Decided, Option<u64>) {
         if !groups.iter().any(|group| group.needs_flush) {
-            return Decided::Durable;
+            return (Decided::Durable, None);
         }
         let span = tracing::debug_span!("flush", groups = groups.len());
         let _entered = span.enter();
         let began_ns = self.clock.now_ns();
         let flushed = catch_unwind(AssertUnwindSafe(|| self.flusher.flush()))
             .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)));
-        self.recorder.flushed(self.clock.now_ns().saturating_sub(began_ns));
-        match flushed {
+        let took_ns = self.clock.now_ns().saturating_sub(began_ns);
+        self.recorder.flushed(took_ns);
+        let decided = match flushed {
             Ok(()) => Decided::Durable,
             Err(cause) => {
                 tracing::error!(%cause, "a flush failed; nothing more is accepted");
@@ -72,11 +90,17 @@ impl<E: Engine> Shared<E> {
                 quiet::wake(wakers);
                 Decided::Unknown(cause)
             }
-        }
+        };
+        (decided, Some(took_ns))
     }
 
     /// Resolves the tickets of `groups` in order, then wakes whoever waits.
-    fn resolve(self: &Arc<Self>, groups: VecDeque<Committed>, decided: &Decided) {
+    fn resolve(
+        self: &Arc<Self>,
+        groups: VecDeque<Committed>,
+        decided: &Decided,
+        flush_ns: Option<u64>,
+    ) {
         let now_ns = self.clock.now_ns();
         // Places first: whoever learns that a ticket is resolved finds room for the next.
         let mut wakers = {
@@ -84,6 +108,8 @@ impl<E: Engine> Shared<E> {
             let transactions = groups.iter().map(|group| group.transactions).sum();
             let bytes = groups.iter().map(|group| group.bytes).sum();
             let wakers = state.release(transactions, bytes);
+            let resolved = groups.iter().map(|group| group.submitted_ns.len() as u64).sum();
+            state.returns.resolved(now_ns, resolved, flush_ns);
             self.recorder.in_flight(state.admission.transactions());
             wakers
         };

@@ -34,7 +34,7 @@ use crate::{
     shared::Shared,
     state::State,
     stats::{Recorder, Stats},
-    sync::{Mutex, lock},
+    sync::{Condvar, Mutex, lock},
     terms::{Refused, Terms},
     ticket::Ticket,
 };
@@ -98,6 +98,7 @@ impl<E: Engine> Pipeline<E> {
                 limits,
                 engine: Mutex::new(engine),
                 flusher,
+                executed: Condvar::new(),
                 recorder: Recorder::new(&settings.label),
                 clock: settings.clock,
                 spawn: settings.spawn,

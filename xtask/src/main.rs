@@ -2,6 +2,7 @@
 //! `cargo xtask measure`, `cargo xtask simulate`, `cargo xtask fuzz`.
 
 mod docs;
+mod experiments;
 mod fuzz;
 mod layers;
 mod measure;
@@ -32,6 +33,8 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Run the lab's experiments, and keep what came out in docs/measured
+    Experiments(experiments::Options),
     /// Run the core's deterministic simulation over many seeds
     Simulate(simulate::Options),
     /// Feed hostile inputs to what reads them
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Experiments(options) => experiments::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Probe(options) => probe::run(&options),
