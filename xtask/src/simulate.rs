@@ -127,12 +127,15 @@ struct Run {
 impl Run {
     /// Runs `seeds` seeds of the simulation of the core that lies in `folder`.
     fn new(folder: &Path, first: u64, seeds: u64) -> Result<Self> {
+        // A folder of results of their own for mutants: cargo tells the two cores apart by nothing
+        // but the age of their files, and would take a mutant's results for those of the source.
+        let results = if folder == root() { "shuttle" } else { "shuttle-mutants" };
         let mut command = cargo();
         command
             .current_dir(folder)
             .args(["test", "--quiet", "--release", "--package", "groupcommit-core"])
             .args(["--test", "simulation", "--target-dir"])
-            .arg(target_folder().join("shuttle"))
+            .arg(target_folder().join(results))
             .args(["--", "--exact", "--nocapture", "no_seed_breaks_a_promise"])
             .env("RUSTFLAGS", shuttle_flags())
             .env("GROUPCOMMIT_SEED", first.to_string())
