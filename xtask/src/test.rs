@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, libclang, program::cargo, root::root};
+use crate::{docs, layers, libclang, program::cargo, root::root, simulate};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -63,7 +63,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         "examples in documentation",
         &mut cargo_with(&["test", "--quiet", "--workspace", "--exclude", HEAVY, "--doc"]),
     )?;
-    step("interleavings", &mut interleavings())?;
+    step("interleavings and simulation", &mut interleavings())?;
+    timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     heavy()?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
@@ -106,12 +107,17 @@ fn interleavings() -> Command {
     let mut command =
         cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-core"]);
     command.args(["--lib", "--tests"]).arg("--target-dir").arg(target);
-    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    command.env("RUSTFLAGS", format!("{flags} --cfg shuttle").trim());
+    command.env("RUSTFLAGS", shuttle_flags());
     command
 }
 
-fn target_folder() -> PathBuf {
+/// What the compiler is told for the scheduler that explores interleavings.
+pub(crate) fn shuttle_flags() -> String {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{flags} --cfg shuttle").trim().to_owned()
+}
+
+pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 
