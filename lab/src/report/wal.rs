@@ -1,5 +1,7 @@
 //! Experiment 4, the price of the write-ahead log, as part of a report.
 
+use std::fmt::Write as _;
+
 use crate::condition::Condition;
 use crate::measurement::{Measurement, WalFigures};
 use crate::report::axis::Axis;
@@ -88,7 +90,7 @@ fn findings(cases: &[Case<'_>]) -> Vec<String> {
         ] {
             if let Some(other) = find(cases, condition, benchmark) {
                 let ratio = significant(rate(durable) / rate(other).max(f64::MIN_POSITIVE));
-                text.push_str(&format!(", {ratio} times {what}"));
+                let _infallible = write!(text, ", {ratio} times {what}");
             }
         }
         text.push('.');

@@ -138,6 +138,7 @@ fn measure(
             }
             Benchmark::Readrandom => subject.read(load, random_rows, entries, &mut running)?,
         };
+        let stopped = subject.counts();
         subject.settle()?;
         let after = subject.counts();
         let rows = usize::try_from(driven.acknowledged_rows()).unwrap_or(usize::MAX);
@@ -153,7 +154,8 @@ fn measure(
         subject.close()?;
         verify(&path, setting, &expected)?;
         let Some(Record { repeat, .. }) = record else { continue };
-        let written = Written { before, after, table_file_bytes, live_rows: expected.len() as u64 };
+        let written =
+            Written { before, stopped, after, table_file_bytes, live_rows: expected.len() as u64 };
         session.keep(written.to_measurement(setting, repeat, driven, entries))?;
     }
     own.close().map_err(LabError::io("remove the database in", folder))
@@ -193,7 +195,7 @@ impl<'a> Subject<'a> {
                 let put = |_: usize, rows: Range<usize>| {
                     let index = rows.start;
                     let put = || db.put_opt(key(number(index)), entries.value(index), write);
-                    if index % TIMED_EVERY == 0 { self.timed(put) } else { put() }
+                    if index.is_multiple_of(TIMED_EVERY) { self.timed(put) } else { put() }
                         .map_err(Cause::from)
                 };
                 drive_blocking(load, 1, put, running)
@@ -374,6 +376,9 @@ fn verify(path: &Path, setting: &Setting, expected: &[u64]) -> Result<(), LabErr
 #[derive(Debug)]
 struct Written {
     before: Counts,
+    /// When the clock stopped.
+    stopped: Counts,
+    /// When everything was in table files and compacted.
     after: Counts,
     table_file_bytes: u64,
     live_rows: u64,
@@ -387,13 +392,13 @@ impl Written {
         driven: Driven,
         entries: &Entries,
     ) -> Measurement {
-        let Self { before, after, .. } = self;
+        let Self { before, stopped, after, .. } = self;
         let rows = driven.acknowledged_rows();
-        let groups = if setting.condition.is_grouped() && after.commits > before.commits {
-            let commits = after.commits - before.commits;
+        let groups = if setting.condition.is_grouped() && stopped.commits > before.commits {
+            let commits = stopped.commits - before.commits;
             GroupCounts {
                 transactions_mean: rows as f64 / commits as f64,
-                flushes: Some(after.flushes - before.flushes),
+                flushes: Some(stopped.flushes - before.flushes),
             }
         } else {
             GroupCounts::ONE_COMMIT_A_CALL
@@ -405,12 +410,12 @@ impl Written {
         let log_bytes = after.log_bytes - before.log_bytes;
         let flush_bytes = after.flush_bytes - before.flush_bytes;
         let compaction_bytes = after.compaction_bytes - before.compaction_bytes;
-        let log_flush_seconds = (after.log_flush_seconds - before.log_flush_seconds).max(0.0);
+        let log_flush_seconds = (stopped.log_flush_seconds - before.log_flush_seconds).max(0.0);
         // What RocksDB calls writing the log includes its flush, where a write does both.
         let log_write_seconds = if setting.condition.is_grouped() {
-            after.log_write_seconds - before.log_write_seconds
+            stopped.log_write_seconds - before.log_write_seconds
         } else {
-            after.log_share * measurement.seconds - log_flush_seconds
+            stopped.log_share * measurement.seconds - log_flush_seconds
         };
         let live_bytes = self.live_rows * entry_bytes;
         let writes = setting.task != Task::Wal(Benchmark::Readrandom);
