@@ -522,7 +522,6 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        let common = Common { command_line: command_line(), ..Common::default() };
         let common = Common { command_line: command_line(), ..WalOptions::default().common };
         match program("wal").expect("parses").options.experiment {
             Experiment::Wal(wal) => {
