@@ -26,6 +26,7 @@ mod park;
 mod pipeline;
 mod pool;
 mod quiet;
+mod returns;
 mod shared;
 mod state;
 mod stats;

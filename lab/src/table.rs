@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, Tab
 use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::measurement::{Measurement, Results};
-use crate::quality::{is_same_setting, warnings};
+use crate::quality::{is_same_setting, paired_ratio, warnings};
 use crate::statistics::Spread;
 
 /// Lines above, below and under the header; the columns are apart by blanks.
@@ -326,6 +326,12 @@ fn adaptive_and_best<'a, 'b>(
     rows.iter().filter(|row| is_adaptive(row)).map(|row| (row, best_beside(row))).collect()
 }
 
+/// The figure as a multiple of the best fixed setting's, round by round.
+fn paired(row: &Row<'_>, best: Option<&Row<'_>>, figure: fn(&Measurement) -> f64) -> String {
+    best.and_then(|best| paired_ratio(&row.repeats, &best.repeats, figure))
+        .map_or_else(none, significant)
+}
+
 fn closed_table(rows: &[Row<'_>]) -> Table {
     let mut table = new_table([
         "in flight",
@@ -353,8 +359,8 @@ fn closed_table(rows: &[Row<'_>]) -> Table {
                 significant(row.median(|m| m.group_transactions_mean)),
                 setting_name(best),
                 best_rows.map_or_else(none, grouped),
-                ratio(row.rows_per_second().median, best_rows),
-                ratio(p99(row), best.map(p99)),
+                paired(row, best, |m| m.rows_per_second),
+                paired(row, best, |m| m.latency_ms.p99),
             ],
         );
     }
@@ -391,7 +397,7 @@ fn open_table(rows: &[Row<'_>]) -> Table {
                 setting_name(best),
                 best.map(p50).map_or_else(none, significant),
                 best.map(p99).map_or_else(none, significant),
-                ratio(p99(row), best.map(p99)),
+                paired(row, best, |m| m.latency_ms.p99),
             ],
         );
     }

@@ -1,13 +1,16 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`.
+//! `cargo xtask measure`, `cargo xtask simulate`, `cargo xtask fuzz`.
 
 mod docs;
+mod experiments;
+mod fuzz;
 mod layers;
 mod measure;
 mod measured;
 mod probe;
 mod program;
 mod root;
+mod simulate;
 mod test;
 
 use std::process::ExitCode;
@@ -30,6 +33,12 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Run the lab's experiments, and keep what came out in docs/measured
+    Experiments(experiments::Options),
+    /// Run the core's deterministic simulation over many seeds
+    Simulate(simulate::Options),
+    /// Feed hostile inputs to what reads them
+    Fuzz(fuzz::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -40,6 +49,9 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Experiments(options) => experiments::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

@@ -128,9 +128,10 @@ pub(super) struct WriteArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
     in_flight: Vec<NonZeroUsize>,
 
-    /// Threads that submit; plain SQLite shares one connection among them by a mutex
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
+    /// Threads that submit, each a setting of the conditions whose callers block; plain SQLite
+    /// shares one connection among them by a mutex. `groupcommit-async` submits from the first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    threads: Vec<NonZeroUsize>,
 
     /// Conditions to measure [default: every condition of the engine]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -322,7 +323,7 @@ impl WriteArguments {
             rows: self.rows.get(),
             batches: self.batch.as_deref().map_or_else(|| batches_of(self.common.engine), numbers),
             in_flight: numbers(&self.in_flight),
-            threads: self.threads.get(),
+            threads: numbers(&self.threads),
             conditions: conditions(
                 self.conditions.as_ref(),
                 Condition::of_write(self.common.engine),
@@ -464,7 +465,7 @@ mod tests {
         .expect("parses");
         assert_eq!(
             (options.rows, options.threads, options.common.repeats, options.common.seed),
-            (5, 25, 2, 9)
+            (5, vec![25], 2, 9)
         );
         assert_eq!(options.batches, [1, 20]);
         assert_eq!(options.in_flight, [16, 64, 256]);

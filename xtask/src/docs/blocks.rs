@@ -12,8 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    measured, program,
+    fuzz, measured, program,
     root::read,
+    simulate,
 };
 
 const BEGIN: &str = "<!-- generated: ";
@@ -65,6 +66,8 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
+        ["simulation"] => simulate::table(),
+        ["fuzzing"] => fuzz::table(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),
