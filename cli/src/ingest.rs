@@ -20,6 +20,7 @@ mod infer;
 mod input;
 mod interrupt;
 mod job;
+#[cfg(feature = "keyed")]
 mod keyed;
 mod ledger;
 mod measure;
@@ -64,7 +65,16 @@ const REJECTS_AT_ONCE: u32 = 1_000;
 /// A [`Problem`] with its exit code and sentence.
 pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     if let Some((engine, path)) = options.keyed_target() {
+        if !engine.is_built_in() {
+            return Err(Problem::environment(format!(
+                "this program was built without {}; build it with `cargo build --release --features {engine}`",
+                engine.title()
+            )));
+        }
+        #[cfg(feature = "keyed")]
         return keyed::run(options, engine, &path);
+        #[cfg(not(feature = "keyed"))]
+        return Err(Problem::environment(format!("cannot open {}", path.display())));
     }
     options.check_sqlite()?;
     let layout = options.layout()?;

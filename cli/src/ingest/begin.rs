@@ -156,6 +156,7 @@ pub(crate) fn reading(options: &Options, layout: Layout) -> String {
 ///
 /// # Errors
 /// Names that cannot be columns, or a `--type` for one that is not there.
+#[cfg(feature = "keyed")]
 pub(crate) fn csv_columns_of(
     options: &Options,
     stream: &mut Stream,

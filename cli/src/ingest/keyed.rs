@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, engine: Engine, path: &Path) -> Result<Exit
         #[cfg(feature = "lmdb")]
         Engine::Lmdb => ingest_into::<lmdb::Lmdb>(options, path),
         other => Err(Problem::environment(format!(
-            "this program was built without {}; build it with `cargo build --release --features {other}`",
+            "{} does not keep records under a key: give the path of the database alone",
             other.title()
         ))),
     }
