@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, program::cargo, root::root};
+use crate::{docs, layers, program::cargo, root::root, simulate};
 
 /// The features that build every engine, also those that a plain build leaves out.
 const ALL_ENGINES: &str = "groupcommit/all,groupcommit-lab/all,groupcommit-cli/all";
@@ -62,7 +62,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         "examples in documentation",
         cargo_with(&["test", "--quiet", "--workspace", "--doc"]).args(["--features", ALL_ENGINES]),
     )?;
-    step("interleavings", &mut interleavings())?;
+    step("interleavings and simulation", &mut interleavings())?;
+    timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
 }
