@@ -98,10 +98,14 @@ pub fn run_wal(
 ) -> Result<Results, LabError> {
     options.check()?;
     Engine::Rocksdb.check()?;
-    let mut session = Session::begin(&options.common, &mut observe)?;
     #[cfg(feature = "rocksdb")]
-    fill::run(options, &options.settings(), &mut session)?;
-    session.end()
+    {
+        let mut session = Session::begin(&options.common, &mut observe)?;
+        fill::run(options, &options.settings(), &mut session)?;
+        session.end()
+    }
+    #[cfg(not(feature = "rocksdb"))]
+    Session::begin(&options.common, &mut observe)?.end()
 }
 
 #[cfg(test)]
