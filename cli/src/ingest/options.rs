@@ -17,7 +17,7 @@ Formats:
   sql     one statement a line; blank lines and lines that begin with -- are skipped
   Input compressed with gzip is recognised by its first bytes, on standard input too.
 
-Key-value engines (where the program was built with them, as in --features lmdb):
+Key-value engines (where the program was built with them, as in --features lmdb,rocksdb):
   lmdb:PATH keeps each record under the text of its column --key COLUMN, in the table --table
   (records, unless named). The value is the whole record: of CSV a JSON object, its fields typed
   as below; of NDJSON the line as it stands; --value msgpack writes the same as MessagePack.
@@ -52,7 +52,7 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP, after_help = "See --help for formats, column types and exit codes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
-    /// SQLite database, or lmdb:PATH for an LMDB one; created when missing
+    /// SQLite database, or lmdb:PATH or rocksdb:PATH for one of those; created when missing
     pub(crate) database: PathBuf,
 
     /// Input file; - or nothing reads standard input
