@@ -5,10 +5,11 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 5] = [
+const MAY_USE: [(&str, &[&str]); 6] = [
     ("groupcommit-core", &[]),
     ("groupcommit-sqlite", &["groupcommit-core"]),
     ("groupcommit", &["groupcommit-core", "groupcommit-sqlite"]),
+    ("groupcommit-testkit", &[]),
     ("groupcommit-lab", &["groupcommit"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
 ];

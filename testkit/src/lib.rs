@@ -1,0 +1,3 @@
+//! What tests and endurance runs of groupcommit share.
+
+pub mod history;
