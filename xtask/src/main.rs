@@ -1,7 +1,8 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`.
+//! `cargo xtask measure`, `cargo xtask endure`, `cargo xtask hostile`.
 
 mod docs;
+mod endure;
 mod layers;
 mod measure;
 mod measured;
@@ -30,6 +31,8 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Let readers, writers and too much load go on for minutes, and check what they saw
+    Endure(endure::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Endure(options) => endure::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

@@ -233,9 +233,7 @@ impl<'h> Commits<'h> {
         for index in by_begin {
             let read = &reads[index];
             // Whoever ended before began before, so its prefix is known.
-            while let Some(ended) =
-                by_end.next_if(|&ended| reads[ended].ended_ns < read.began_ns)
-            {
+            while let Some(ended) = by_end.next_if(|&ended| reads[ended].ended_ns < read.began_ns) {
                 seen_before = seen_before.max(prefix_of[ended]);
             }
             let (least, beyond) = self.explained_by(read)?;
