@@ -16,10 +16,7 @@ use groupcommit_lab::environment::Environment;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{history::HistoryRun, overload::OverloadRun};
-use crate::{
-    measured::{self, Place, grouped},
-    program,
-};
+use crate::measured::{self, Place, grouped};
 
 /// The records of the last run that was saved.
 const RECORDS: &str = "docs/measured/endurance.json";
@@ -50,7 +47,7 @@ pub(crate) struct Endurance {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let program = program::groupcommit(false)?;
+    let program = std::env::current_exe().context("where is xtask itself?")?;
     let dir = options.dir.as_deref().or(program.parent()).unwrap_or(Path::new("."));
     let folder = tempfile::tempdir_in(dir)
         .with_context(|| format!("cannot create a folder in {}", dir.display()))?;
