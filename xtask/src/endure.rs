@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let load = overload::Load::of(Duration::from_secs(options.seconds / 2));
     let overload = overload::run(folder.path(), &load)?;
     println!("{}", serde_json::to_string_pretty(&overload)?);
-    let load = history::load(Duration::from_secs(options.seconds), 20_000, options.seed);
+    let load = history::load(Duration::from_secs(options.seconds), 5_000, options.seed);
     let history = history::run(folder.path(), &load)?;
     println!("{}", serde_json::to_string_pretty(&history)?);
     if options.save {

@@ -19,6 +19,9 @@ use super::{Checked, History, Read, State, Token, Violation, Write, check};
 /// cost more than the read.
 const WITNESSED: usize = 4;
 
+/// Between two reads, a reader rests for less than so many microseconds.
+const PAUSE_US_MAX: u64 = 1_000;
+
 /// A database under test. Its methods may panic: then the run has failed.
 pub trait Store: Sync {
     /// A write that was submitted and is waited for.
@@ -149,11 +152,14 @@ fn round<S: Store>(store: &S, load: &Load, summary: &mut Summary) -> History {
             scope.spawn(move || {
                 let durable = reader % 2 == 1;
                 let mut reads = Vec::new();
+                let mut rng = Rng::with_seed(load.seed ^ reader as u64);
                 while writing.load(Relaxed) > 0 {
                     let witness = durable && reads.len() % WITNESSED == 0;
                     let read = read(store, clock, durable, witness);
                     *longest_ms = longest_ms.max(ms(read.ended_ns - read.began_ns));
                     reads.push(read);
+                    // Else readers would take all of a small machine for themselves.
+                    thread::sleep(Duration::from_micros(rng.u64(0..PAUSE_US_MAX)));
                 }
                 if durable {
                     durable_reads.fetch_add(reads.len() as u64, Relaxed);

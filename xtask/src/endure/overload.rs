@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use groupcommit::{
     Failure, NotRun, Ticket,
     sqlite::{Database, Transaction, rusqlite},
@@ -39,6 +39,9 @@ const IMPATIENT: usize = 4;
 
 /// Submitters that wait for room and for each ticket, with a deadline.
 const PATIENT: usize = 2;
+
+/// Rows of a thousand bytes, one of which each transaction writes anew.
+const ROWS: i64 = 20_000;
 
 /// The deadline of those who do not wait.
 const DEADLINE: Duration = Duration::from_millis(250);
@@ -86,7 +89,11 @@ type Closure = Box<dyn FnMut(&mut Transaction<'_>) -> rusqlite::Result<usize> + 
 /// One transaction of submitter `id`.
 fn transaction(id: usize) -> Closure {
     let id = i64::try_from(id).unwrap_or(i64::MAX);
-    Box::new(move |tx| tx.execute("UPDATE counted SET n = n + 1 WHERE id = ?1", [id]))
+    let row = fastrand::i64(0..ROWS);
+    Box::new(move |tx| {
+        tx.execute("UPDATE filler SET b = randomblob(1000) WHERE id = ?1", [row])?;
+        tx.execute("UPDATE counted SET n = n + 1 WHERE id = ?1", [id])
+    })
 }
 
 pub(crate) fn run(folder: &Path, load: &Load) -> Result<OverloadRun> {
@@ -95,7 +102,13 @@ pub(crate) fn run(folder: &Path, load: &Load) -> Result<OverloadRun> {
         tx.execute_batch(
             "CREATE TABLE counted (id INTEGER PRIMARY KEY, n INTEGER);
              WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 99)
-             INSERT INTO counted SELECT i, 0 FROM c;",
+             INSERT INTO counted SELECT i, 0 FROM c;
+             CREATE TABLE filler (id INTEGER PRIMARY KEY, b BLOB);",
+        )?;
+        tx.execute(
+            "WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < ?1 - 1)
+             INSERT INTO filler SELECT i, zeroblob(1000) FROM c",
+            [ROWS],
         )
     })?;
     let capacity_per_second = capacity(&db, load.capacity_transactions)?;
@@ -154,19 +167,30 @@ pub(crate) fn run(folder: &Path, load: &Load) -> Result<OverloadRun> {
     })
 }
 
-/// Transactions a second of one who keeps a thousand in flight.
+/// Transactions a second while the queue is never empty: as many submitters as will offer too much,
+/// which keep thousands in flight.
 fn capacity(db: &Database, transactions: u64) -> Result<f64> {
     let began = Instant::now();
-    let mut in_flight = VecDeque::new();
-    for _ in 0..transactions {
-        in_flight.push_back(db.submit(transaction(99)));
-        if in_flight.len() > 1_000 {
-            in_flight.pop_front().map(Ticket::wait).transpose()?;
-        }
-    }
-    for ticket in in_flight {
-        ticket.wait()?;
-    }
+    thread::scope(|scope| {
+        let submitters: Vec<_> = (0..IMPATIENT)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut in_flight = VecDeque::new();
+                    for _ in 0..transactions / IMPATIENT as u64 {
+                        in_flight.push_back(db.submit(transaction(99)));
+                        if in_flight.len() > 2_000 {
+                            in_flight.pop_front().map(Ticket::wait).transpose()?;
+                        }
+                    }
+                    in_flight.into_iter().try_for_each(|ticket| ticket.wait().map(drop))
+                })
+            })
+            .collect();
+        submitters.into_iter().try_for_each(|submitter| match submitter.join() {
+            Ok(ended) => Ok(ended?),
+            Err(_) => bail!("a submitter panicked"),
+        })
+    })?;
     Ok(transactions as f64 / began.elapsed().as_secs_f64())
 }
 
