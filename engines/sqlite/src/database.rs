@@ -189,7 +189,7 @@ impl Database {
     /// what cannot share one: `PRAGMA`, `VACUUM`, `ATTACH`, or a transaction of its own. Schema
     /// changes work in ordinary transactions too. What durability rests on (`synchronous`,
     /// `journal_mode`, `locking_mode`, `wal_autocheckpoint`) cannot be set; what was attached is
-    /// detached at its end.
+    /// detached at its end, and what is temporary is deleted.
     ///
     /// # Durability
     ///

@@ -127,7 +127,8 @@ impl Engine for Writer {
             .map_err(|error| self.ground.fatal("roll back on", error))?;
         self.connection.flush_prepared_statement_cache();
         self.detach_others()
-            .map_err(|error| self.ground.fatal("detach what was attached to", error))?;
+            .and_then(|()| self.empty_temp())
+            .map_err(|error| self.ground.fatal("take away what an exclusive left on", error))?;
         self.settle_connection()?;
         self.guard.take_schema_change();
         Ok(if left_open && ran == Ran::Completed {
@@ -161,6 +162,14 @@ impl Writer {
             self.connection.execute("DETACH ?1", [name])?;
         }
         Ok(())
+    }
+
+    /// Takes away what an exclusive left in `temp`: a temporary table would hide one of the database,
+    /// and what a member wrote there would be acknowledged and not be on disk.
+    fn empty_temp(&self) -> rusqlite::Result<()> {
+        // SQLite deletes everything temporary whenever this is changed.
+        self.connection.pragma_update(None, "temp_store", "FILE")?;
+        self.connection.pragma_update(None, "temp_store", "MEMORY")
     }
 
     /// Puts the connection back into the state that the scheme rests on, after code that had it to
@@ -324,6 +333,8 @@ impl<'g> Execution<'g> {
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
+        // Only the connection itself has switches.
+        let turned_switch = was_lent && self.turn_switches_back();
         let connection = self.connection();
         if ran == Ran::NotCalled {
             return Verdict::Clean;
@@ -333,7 +344,11 @@ impl<'g> Execution<'g> {
         }
         let unsatisfied = ffi::has_unsatisfied_foreign_keys(connection);
         if ran == Ran::Completed {
-            return if unsatisfied { Verdict::Refused(Error::ForeignKey) } else { Verdict::Clean };
+            return match (turned_switch, unsatisfied) {
+                (true, _) => Verdict::Refused(Error::ConfigurationChanged),
+                (_, true) => Verdict::Refused(Error::ForeignKey),
+                _ => Verdict::Clean,
+            };
         }
         // A write through a blob handle, which only the connection itself gives, is not counted.
         let traceless = !was_lent
@@ -342,6 +357,18 @@ impl<'g> Execution<'g> {
             && !self.guard.may_have_changed_schema()
             && !self.guard.may_have_run_a_trigger();
         if traceless { Verdict::Clean } else { Verdict::Dirty }
+    }
+
+    /// Whether the member turned a switch of the connection; turns it back at once, so that no
+    /// neighbour fails, or passes, for it.
+    fn turn_switches_back(&self) -> bool {
+        let configuration = self.ground.configuration;
+        let turned = Configuration::of(self.connection()).ok() != Some(configuration);
+        if turned && let Err(error) = configuration.restore(self.connection()) {
+            // The commit looks again, and gives up if it cannot be done then either.
+            tracing::warn!(%error, "could not turn a switch of the connection back");
+        }
+        turned
     }
 
     /// How long `member` may wait for another process: the busy timeout, less what was waited
