@@ -22,6 +22,8 @@ impl Scope for Alone {
     const IS_HOSTILE: bool = false;
 
     fn forbidden(&self, _: &str, _: u8) -> rusqlite::Result<()> {
+        // It may be interrupted before it is denied.
+        self.connection.execute_batch("SELECT 1")?;
         let denied = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_AUTH);
         Err(rusqlite::Error::SqliteFailure(denied, None))
     }
