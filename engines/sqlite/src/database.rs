@@ -211,8 +211,9 @@ impl Database {
     ///
     /// Sees every transaction whose ticket resolved before the call, and possibly some that are
     /// committed and not yet flushed; [`read_durable`](Self::read_durable) sees only what is
-    /// durable when it returns. Waits while every reading connection is lent, so `read` must not
-    /// be called again from inside `read`. `ATTACH` and temporary tables are refused.
+    /// durable when it returns. Waits while every reading connection is lent, but not inside another
+    /// read or a transaction, where that could be a wait for itself: there it opens one more.
+    /// `ATTACH` and temporary tables are refused.
     ///
     /// # Errors
     ///

@@ -32,6 +32,7 @@ use crate::{
     error::code,
     ffi,
     guard::Guard,
+    readers::Inside,
     transaction::Transaction,
     wal::{Log, LogFlusher},
 };
@@ -119,7 +120,9 @@ impl Engine for Writer {
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
         let guard = self.guard.clone();
+        let inside = Inside::enter();
         let ran = guard.as_exclusive(|| run(&mut self.connection));
+        drop(inside);
         ffi::reset_statements(&self.connection);
         let left_open = !self.connection.is_autocommit();
         Transaction::new(&self.connection, &self.guard, self.nonce)
@@ -322,11 +325,13 @@ impl<'g> Execution<'g> {
         let changes_before = self.connection().total_changes();
         ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
+        let inside = Inside::enter();
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
+        drop(inside);
         self.guard.end_member();
-        let was_lent = self.tx.end_member();
-        if was_lent && self.connection().is_busy() {
+        let lent = self.tx.end_member();
+        if lent.statement && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
             ffi::reset_statements(self.connection());
         }
@@ -334,7 +339,7 @@ impl<'g> Execution<'g> {
             group.refuse(member, NotRun::DeadlinePassed);
         }
         // Only the connection itself has switches.
-        let turned_switch = was_lent && self.turn_switches_back();
+        let turned_switch = lent.connection && self.turn_switches_back();
         let connection = self.connection();
         if ran == Ran::NotCalled {
             return Verdict::Clean;
@@ -351,7 +356,7 @@ impl<'g> Execution<'g> {
             };
         }
         // A write through a blob handle, which only the connection itself gives, is not counted.
-        let traceless = !was_lent
+        let traceless = !lent.connection
             && connection.total_changes() == changes_before
             && !unsatisfied
             && !self.guard.may_have_changed_schema()
