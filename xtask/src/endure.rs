@@ -24,9 +24,12 @@ const RECORDS: &str = "docs/measured/endurance.json";
 /// Options of `cargo xtask endure`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// How long the readers and writers go on; half of it is spent on overload
+    /// How long the readers and writers go on
     #[arg(long, value_name = "N", default_value_t = 600)]
     seconds: u64,
+    /// How long too much is offered; half as long as `--seconds` when left out
+    #[arg(long, value_name = "N")]
+    overload_seconds: Option<u64>,
     /// What the random choices follow from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -54,7 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let command = format!("cargo xtask endure --seconds {}", options.seconds);
     let environment = Environment::record(folder.path(), command)?;
     // First, so that the memory of the checker is not in the samples.
-    let load = overload::Load::of(Duration::from_secs(options.seconds / 2));
+    let overload_seconds = options.overload_seconds.unwrap_or(options.seconds / 2);
+    let load = overload::Load::of(Duration::from_secs(overload_seconds));
     let overload = overload::run(folder.path(), &load)?;
     println!("{}", serde_json::to_string_pretty(&overload)?);
     let load = history::load(Duration::from_secs(options.seconds), 5_000, options.seed);
@@ -112,15 +116,10 @@ pub(crate) fn tables() -> Result<String> {
         "unaccounted for, or with an effect they should not have",
         overload.unaccounted.to_string(),
     )?;
+    let resident: Vec<_> = overload.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
+    row("resident memory after each tenth of the time, MiB", resident.join(", "))?;
     row(
-        "resident memory: after a tenth of the time, at the end, at most",
-        format!(
-            "{:.1}, {:.1}, {:.1} MiB",
-            overload.resident_mib_settled, overload.resident_mib_end, overload.resident_mib_max
-        ),
-    )?;
-    row(
-        "its slope over the last nine tenths",
+        "its slope over the second half",
         format!("{:+.1} KiB a minute", overload.resident_slope_kib_per_minute),
     )?;
     text.push_str("\n| submitter | offered | committed | refused | late | longest wait, ms | longest time without being admitted, ms |\n|---|---|---|---|---|---|---|\n");

@@ -3,6 +3,7 @@
 
 mod docs;
 mod endure;
+mod hostile;
 mod layers;
 mod measure;
 mod measured;
@@ -33,6 +34,8 @@ enum Command {
     Measure(measure::Options),
     /// Let readers, writers and too much load go on for minutes, and check what they saw
     Endure(endure::Options),
+    /// Run hostile transactions from many seeds, and compare each with running them one by one
+    Hostile(hostile::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
         Command::Endure(options) => endure::run(&options),
+        Command::Hostile(options) => hostile::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

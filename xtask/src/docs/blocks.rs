@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, measured, program,
+    endure, hostile, measured, program,
     root::read,
 };
 
@@ -66,6 +66,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
         ["endurance"] => endure::tables(),
+        ["hostile"] => hostile::table(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),

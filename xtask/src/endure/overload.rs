@@ -63,8 +63,8 @@ pub(crate) struct OverloadRun {
     pub(crate) refused: u64,
     pub(crate) late: u64,
     pub(crate) unaccounted: u64,
-    pub(crate) resident_mib_settled: f64,
-    pub(crate) resident_mib_end: f64,
+    /// After each tenth of the time.
+    pub(crate) resident_mib: Vec<f64>,
     pub(crate) resident_mib_max: f64,
     pub(crate) resident_slope_kib_per_minute: f64,
     pub(crate) submitters: Vec<Submitter>,
@@ -149,7 +149,7 @@ pub(crate) fn run(folder: &Path, load: &Load) -> Result<OverloadRun> {
     db.transact(|tx| tx.execute("UPDATE counted SET n = 0", ())).context("after the overload")?;
     db.close()?;
     let impatient_offered: u64 = submitters[..IMPATIENT].iter().map(|one| one.offered).sum();
-    let settled = &samples[samples.len() / 10..];
+    let settled = &samples[samples.len() / 2..];
     Ok(OverloadRun {
         seconds,
         capacity_per_second,
@@ -159,8 +159,7 @@ pub(crate) fn run(folder: &Path, load: &Load) -> Result<OverloadRun> {
         refused,
         late,
         unaccounted,
-        resident_mib_settled: settled.first().map_or(0.0, |(_, kib)| kib / 1024.0),
-        resident_mib_end: settled.last().map_or(0.0, |(_, kib)| kib / 1024.0),
+        resident_mib: tenths(&samples),
         resident_mib_max: samples.iter().map(|(_, kib)| kib / 1024.0).fold(0.0, f64::max),
         resident_slope_kib_per_minute: slope(settled) * 60.0,
         submitters,
@@ -286,6 +285,12 @@ fn resident_kib() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// The last sample of each tenth, in MiB.
+fn tenths(samples: &[(f64, f64)]) -> Vec<f64> {
+    let last_of = |tenth: usize| (samples.len() * tenth / 10).saturating_sub(1);
+    (1..=10).filter_map(|tenth| Some(samples.get(last_of(tenth))?.1 / 1024.0)).collect()
 }
 
 /// The slope of the line through `points` with the least squares.

@@ -4,7 +4,7 @@
 //! Each case follows from a seed. `GROUPCOMMIT_HOSTILE_SEEDS` sets how many there are and
 //! `GROUPCOMMIT_HOSTILE_SEED` the first: a failure names its own, and is replayed with that one.
 
-use std::env;
+use std::{cell::Cell, env};
 
 use proptest::{
     prelude::*,
@@ -28,7 +28,37 @@ fn may_not_run(member: &Member) -> bool {
     matches!(member, Member::Endless(..) | Member::Cancelled(_))
 }
 
-fn run(schema: &str, held: bool, members: &[Member]) -> Result<(), TestCaseError> {
+/// How often transactions ended how.
+#[derive(Debug, Default)]
+struct Counts([Cell<u64>; 6]);
+
+impl Counts {
+    fn count(&self, end: &End) {
+        let index = match end {
+            End::Committed(_) => 0,
+            End::Failed(_) => 1,
+            End::Refused(_) => 2,
+            End::Panicked => 3,
+            End::NotRun => 4,
+            End::Unseen => 5,
+        };
+        self.0[index].set(self.0[index].get() + 1);
+    }
+
+    /// For `cargo xtask hostile`, which reads it.
+    fn say(&self) {
+        let [committed, failed, refused, panicked, not_run, unseen] =
+            self.0.each_ref().map(Cell::get);
+        let transactions = committed + failed + refused + panicked + not_run + unseen;
+        println!(
+            "\nhostile: {{\"transactions\":{transactions},\"committed\":{committed},\
+             \"failed\":{failed},\"refused\":{refused},\"panicked\":{panicked},\
+             \"not_run\":{not_run},\"unseen\":{unseen}}}"
+        );
+    }
+}
+
+fn run(schema: &str, held: bool, members: &[Member], counts: &Counts) -> Result<(), TestCaseError> {
     let test = common::Scratch::new(schema);
     let hold = held.then(|| common::hold(&test.db));
     let submitted: Vec<_> = members.iter().map(|member| submit(&test.db, member)).collect();
@@ -39,6 +69,7 @@ fn run(schema: &str, held: bool, members: &[Member]) -> Result<(), TestCaseError
     test.db.flush().unwrap();
     let ran = |index: usize| ends[index] != End::NotRun;
     let (expected, expected_content) = reference::run(schema, members, ran);
+    ends.iter().for_each(|end| counts.count(end));
     for ((member, end), expected) in members.iter().zip(&ends).zip(expected) {
         match (end, expected) {
             (End::Unseen, _) => {}
@@ -54,6 +85,7 @@ fn run(schema: &str, held: bool, members: &[Member]) -> Result<(), TestCaseError
 fn hostile_transactions_come_out_as_one_by_one() {
     let first = number("GROUPCOMMIT_HOSTILE_SEED", 1);
     let seeds = number("GROUPCOMMIT_HOSTILE_SEEDS", 60);
+    let counts = Counts::default();
     for seed in first..first + seeds {
         let config = Config {
             cases: 1,
@@ -66,10 +98,11 @@ fn hostile_transactions_come_out_as_one_by_one() {
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let ran = TestRunner::new_with_rng(config, rng)
             .run(&(hostile_schema(), hostile_members()), |(schema, (held, members))| {
-                run(&schema, held, &members)
+                run(&schema, held, &members, &counts)
             });
         if let Err(error) = ran {
             panic!("GROUPCOMMIT_HOSTILE_SEED={seed} GROUPCOMMIT_HOSTILE_SEEDS=1: {error}");
         }
     }
+    counts.say();
 }
