@@ -7,6 +7,7 @@ mod overload;
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -30,6 +31,9 @@ pub(crate) struct Options {
     /// How long too much is offered; half as long as `--seconds` when left out
     #[arg(long, value_name = "N")]
     overload_seconds: Option<u64>,
+    /// Only offer too much, and print the record; what the command starts in a process of its own
+    #[arg(long, hide = true)]
+    overload_only: bool,
     /// What the random choices follow from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -54,12 +58,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let dir = options.dir.as_deref().or(program.parent()).unwrap_or(Path::new("."));
     let folder = tempfile::tempdir_in(dir)
         .with_context(|| format!("cannot create a folder in {}", dir.display()))?;
+    let overload_seconds = options.overload_seconds.unwrap_or(options.seconds / 2);
+    if options.overload_only {
+        let load = overload::Load::of(Duration::from_secs(overload_seconds));
+        println!("{}", serde_json::to_string(&overload::run(folder.path(), &load)?)?);
+        return Ok(());
+    }
     let command = format!("cargo xtask endure --seconds {}", options.seconds);
     let environment = Environment::record(folder.path(), command)?;
-    // First, so that the memory of the checker is not in the samples.
-    let overload_seconds = options.overload_seconds.unwrap_or(options.seconds / 2);
-    let load = overload::Load::of(Duration::from_secs(overload_seconds));
-    let overload = overload::run(folder.path(), &load)?;
+    let overload = overload_apart(&program, folder.path(), overload_seconds)?;
     println!("{}", serde_json::to_string_pretty(&overload)?);
     let load = history::load(Duration::from_secs(options.seconds), 5_000, options.seed);
     let history = history::run(folder.path(), &load)?;
@@ -70,6 +77,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         crate::docs::write()?;
     }
     Ok(())
+}
+
+/// Overload in a process of its own, whose memory is then its own; with one arena, because memory
+/// that goes from thread to thread spreads over the arenas of the GNU C library for a long time, which
+/// would hide whether anything else grows.
+fn overload_apart(program: &Path, folder: &Path, seconds: u64) -> Result<OverloadRun> {
+    let output = Command::new(program)
+        .args(["endure", "--overload-only", "--overload-seconds", &seconds.to_string(), "--dir"])
+        .arg(folder)
+        .env("MALLOC_ARENA_MAX", "1")
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start xtask")?;
+    ensure!(output.status.success(), "the overload ended with {}", output.status);
+    serde_json::from_slice(&output.stdout).context("the record of the overload")
 }
 
 /// The tables of the documentation.
