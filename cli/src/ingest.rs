@@ -14,6 +14,8 @@
 mod begin;
 mod csv;
 mod execute;
+#[cfg(test)]
+mod fuzz;
 mod infer;
 mod input;
 mod interrupt;

@@ -12,8 +12,8 @@ use crate::exit::{Exit, Problem, explain};
 
 /// Draw the records of `bench` as a page with charts and tables
 ///
-/// Writes report.html, which needs no network, no script and no other file; the charts also as
-/// charts/*.svg and the records as csv/*.csv. Nothing is measured, so a report can be drawn again at
+/// Writes report.html, which needs no network, no script and no other file; the findings and first
+/// tables also as summary.md, the charts as charts/*.svg and the records as csv/*.csv. Nothing is measured, so a report can be drawn again at
 /// any time. Of several folders each becomes a chapter, and nothing is compared between them.
 ///
 /// Exit codes: 0 written; 2 usage, no records, or a folder that cannot be written.

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError},
+    sync::Arc,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     quiet,
     shared::{Shared, executing},
     state::{Committed, Life, Next, Role, State},
-    sync::{MutexGuard, lock},
+    sync::{MutexGuard, lock, wait_timeout},
 };
 
 /// A group that was executed and sealed, and the entries that its time did not suffice for.
@@ -48,6 +48,7 @@ impl<E: Engine> Shared<E> {
             if flush {
                 state.flush_role = Role::Running;
             }
+            self.tell_flush(&state);
             (schedule, flush)
         };
         self.schedule_execute(schedule_execute);
@@ -64,7 +65,9 @@ impl<E: Engine> Shared<E> {
             let next = {
                 let mut state = lock(&self.state);
                 state.hand_on(done.committed, done.leftover, done.emptied);
-                state.after_group()
+                let next = state.after_group();
+                self.tell_flush(&state);
+                next
             };
             match next {
                 Next::Rest => return,
@@ -84,12 +87,18 @@ impl<E: Engine> Shared<E> {
         }
     }
 
+    /// Wakes the holder of the flush role if it waits for what executes, and nothing does.
+    fn tell_flush(&self, state: &State<E>) {
+        if state.flush_waits && state.execute_role == Role::Idle {
+            self.executed.notify_one();
+        }
+    }
+
     /// The state, once the next group may be taken: at once, but for experiments that hold it open.
     fn formed(&self) -> MutexGuard<'_, State<E>> {
         let mut state = lock(&self.state);
         while let Some((complete, left)) = state.held_open(&*self.clock) {
-            let woken = complete.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state = wait_timeout(&complete, &self.state, state, left);
         }
         state
     }
@@ -122,7 +131,8 @@ impl<E: Engine> Shared<E> {
                 (0, Some(cause))
             }
         };
-        let (committed, emptied) = seal(group.entries, commits, failed);
+        let (mut committed, emptied) = seal(group.entries, commits, failed);
+        committed.execute_ns = execute_ns;
         let waits_ns = committed.submitted_ns.iter().map(|&ns| group.started_ns.saturating_sub(ns));
         self.recorder.executed(commits, group.reruns, execute_ns, leftover.len(), waits_ns);
         Done { committed, leftover, emptied }

@@ -12,9 +12,12 @@ use crate::{
     fate::Decided,
     quiet,
     shared::{Shared, calling_back},
-    state::{Call, Committed, Role},
-    sync::lock,
+    state::{Call, Committed, Role, State},
+    sync::{MutexGuard, lock, wait_timeout},
 };
+
+/// How many callbacks of one database are called before those of others have their turn.
+const CALLBACKS_IN_A_ROW: usize = 64;
 
 impl<E: Engine> Shared<E> {
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
@@ -27,12 +30,15 @@ impl<E: Engine> Shared<E> {
     pub(crate) fn run_flush_role(self: &Arc<Self>, leads: bool) {
         loop {
             let (groups, flush_failed) = {
-                let mut state = lock(&self.state);
+                let mut state = self.gathered();
                 let Some(groups) = state.take_committed() else { return };
                 (groups, state.flush_failed.clone())
             };
-            let decided = flush_failed.map_or_else(|| self.flush(&groups), Decided::Unknown);
-            self.resolve(groups, &decided);
+            let (decided, flush_ns) = match flush_failed {
+                None => self.flush(&groups),
+                Some(cause) => (Decided::Unknown(cause), None),
+            };
+            self.resolve(groups, &decided, flush_ns);
             if leads || self.spawn.is_crowded() {
                 let mut state = lock(&self.state);
                 let more = !state.committed.is_empty();
@@ -46,18 +52,33 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Makes `groups`, which are all committed, durable.
-    fn flush(&self, groups: &VecDeque<Committed>) -> Decided {
+    /// The state, once the next flush may begin: at once, unless those whom the last one answered
+    /// are about to be back.
+    fn gathered(&self) -> MutexGuard<'_, State<E>> {
+        let mut state = lock(&self.state);
+        while !self.spawn.is_crowded()
+            && let Some(left) = state.flush_wait(&*self.clock)
+        {
+            state.flush_waits = true;
+            state = wait_timeout(&self.executed, &self.state, state, left);
+            state.flush_waits = false;
+        }
+        state
+    }
+
+    /// Makes `groups`, which are all committed, durable; says how many nanoseconds that took.
+    fn flush(&self, groups: &VecDeque<Committed>) -> (Decided, Option<u64>) {
         if !groups.iter().any(|group| group.needs_flush) {
-            return Decided::Durable;
+            return (Decided::Durable, None);
         }
         let span = tracing::debug_span!("flush", groups = groups.len());
         let _entered = span.enter();
         let began_ns = self.clock.now_ns();
         let flushed = catch_unwind(AssertUnwindSafe(|| self.flusher.flush()))
             .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)));
-        self.recorder.flushed(self.clock.now_ns().saturating_sub(began_ns));
-        match flushed {
+        let took_ns = self.clock.now_ns().saturating_sub(began_ns);
+        self.recorder.flushed(took_ns);
+        let decided = match flushed {
             Ok(()) => Decided::Durable,
             Err(cause) => {
                 tracing::error!(%cause, "a flush failed; nothing more is accepted");
@@ -69,11 +90,17 @@ impl<E: Engine> Shared<E> {
                 quiet::wake(wakers);
                 Decided::Unknown(cause)
             }
-        }
+        };
+        (decided, Some(took_ns))
     }
 
     /// Resolves the tickets of `groups` in order, then wakes whoever waits.
-    fn resolve(self: &Arc<Self>, groups: VecDeque<Committed>, decided: &Decided) {
+    fn resolve(
+        self: &Arc<Self>,
+        groups: VecDeque<Committed>,
+        decided: &Decided,
+        flush_ns: Option<u64>,
+    ) {
         let now_ns = self.clock.now_ns();
         // Places first: whoever learns that a ticket is resolved finds room for the next.
         let mut wakers = {
@@ -81,6 +108,8 @@ impl<E: Engine> Shared<E> {
             let transactions = groups.iter().map(|group| group.transactions).sum();
             let bytes = groups.iter().map(|group| group.bytes).sum();
             let wakers = state.release(transactions, bytes);
+            let resolved = groups.iter().map(|group| group.submitted_ns.len() as u64).sum();
+            state.returns.resolved(now_ns, resolved, flush_ns);
             self.recorder.in_flight(state.admission.transactions());
             wakers
         };
@@ -113,14 +142,20 @@ impl<E: Engine> Shared<E> {
             idle
         };
         if idle {
-            let shared = self.clone();
-            self.spawn.spawn_callback(Box::new(move || shared.run_callback_role()));
+            self.spawn_callback_role();
         }
     }
 
-    /// The callback role: the callers' own code, in submission order, one at a time.
+    fn spawn_callback_role(self: &Arc<Self>) {
+        let shared = self.clone();
+        self.spawn.spawn_callback(Box::new(move || shared.run_callback_role()));
+    }
+
+    /// The callback role: the callers' own code, in submission order, one at a time. After some it
+    /// steps back into the line, so that the callbacks of one database do not keep the thread from
+    /// those of others.
     fn run_callback_role(self: &Arc<Self>) {
-        loop {
+        for _ in 0..CALLBACKS_IN_A_ROW {
             let Call { callback, place: (transactions, bytes) } = {
                 let mut state = lock(&self.state);
                 let Some(next) = state.callbacks.pop_front() else {
@@ -135,5 +170,7 @@ impl<E: Engine> Shared<E> {
             let wakers = lock(&self.state).release(transactions, bytes);
             quiet::wake(wakers);
         }
+        lock(&self.state).callback_role = Role::Scheduled;
+        self.spawn_callback_role();
     }
 }

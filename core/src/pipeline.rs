@@ -34,7 +34,7 @@ use crate::{
     shared::Shared,
     state::State,
     stats::{Recorder, Stats},
-    sync::{Mutex, lock},
+    sync::{Condvar, Mutex, lock},
     terms::{Refused, Terms},
     ticket::Ticket,
 };
@@ -98,6 +98,7 @@ impl<E: Engine> Pipeline<E> {
                 limits,
                 engine: Mutex::new(engine),
                 flusher,
+                executed: Condvar::new(),
                 recorder: Recorder::new(&settings.label),
                 clock: settings.clock,
                 spawn: settings.spawn,
@@ -122,7 +123,8 @@ impl<E: Engine> Pipeline<E> {
         shared.ticket(cell)
     }
 
-    /// As [`Pipeline::submit`], waiting for admission without blocking.
+    /// As [`Pipeline::submit`], waiting for admission without blocking. A deadline that passes
+    /// meanwhile is noticed once there is a place.
     ///
     /// # Cancel safety
     ///

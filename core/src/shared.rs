@@ -15,7 +15,7 @@ use crate::{
     quiet,
     state::{Call, Committed, Role, State},
     stats::Recorder,
-    sync::{Mutex, lock, thread_local},
+    sync::{Condvar, Mutex, lock, thread_local},
     terms::Terms,
     ticket::Ticket,
 };
@@ -28,6 +28,8 @@ pub(crate) struct Shared<E: Engine> {
     /// Locked by the holder of the execute role.
     pub(crate) engine: Mutex<E>,
     pub(crate) flusher: E::Flusher,
+    /// Where the holder of the flush role waits until nothing executes.
+    pub(crate) executed: Condvar,
     pub(crate) recorder: Recorder,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawn: Arc<dyn Spawn>,
@@ -102,6 +104,7 @@ impl<E: Engine> Shared<E> {
             return Ok(());
         }
         state.execute_role = Role::Running;
+        state.returns.submitted(entry.submitted_ns);
         drop(state);
         self.lead(entry);
         Ok(())
@@ -123,9 +126,8 @@ impl<E: Engine> Shared<E> {
         let admitted = match entry.deadline_ns {
             None => park::block_on(admit),
             Some(deadline_ns) => {
-                let left_ns = deadline_ns.saturating_sub(self.clock.now_ns());
-                let until = std::time::Instant::now() + Duration::from_nanos(left_ns);
-                park::block_on_until(admit, until).unwrap_or(Err(NotRun::DeadlinePassed))
+                let left = || Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
+                park::block_on_until(admit, left).unwrap_or(Err(NotRun::DeadlinePassed))
             }
         };
         match admitted {

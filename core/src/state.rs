@@ -14,6 +14,7 @@ use crate::{
     hold::{Formation, Hold},
     outcome::{Cause, NotRun, Outcome},
     pool::Task,
+    returns::Returns,
     sync::Condvar,
 };
 
@@ -46,6 +47,8 @@ impl Life {
 pub(crate) struct Committed {
     pub(crate) fate: Arc<Fate>,
     pub(crate) needs_flush: bool,
+    /// How long its execution took.
+    pub(crate) execute_ns: u64,
     /// The engine could not say whether it committed.
     pub(crate) failed: Option<Cause>,
     /// How many transactions came to which outcome, if the flush is good; by `Outcome`.
@@ -64,6 +67,7 @@ impl Committed {
         Self {
             fate,
             needs_flush: false,
+            execute_ns: 0,
             failed: None,
             outcomes: [0; 4],
             submitted_ns: Vec::new(),
@@ -112,6 +116,10 @@ pub(crate) struct State<E: Engine> {
     /// Why the last flush failed, after which no other is tried.
     pub(crate) flush_failed: Option<Cause>,
     pub(crate) engine_closed: bool,
+    /// Whether the next flush waits for those whom the last one answered.
+    pub(crate) returns: Returns,
+    /// The holder of the flush role waits so.
+    pub(crate) flush_waits: bool,
     /// An empty queue, kept for its memory.
     spare: VecDeque<Entry<E>>,
     formation: Formation,
@@ -134,6 +142,8 @@ impl<E: Engine> State<E> {
             life: Life::Open,
             flush_failed: None,
             engine_closed: false,
+            returns: Returns::default(),
+            flush_waits: false,
             spare: VecDeque::new(),
             formation,
             hold: Hold::new(formation),
@@ -173,6 +183,9 @@ impl<E: Engine> State<E> {
     #[must_use]
     pub(crate) fn push(&mut self, entry: Entry<E>) -> bool {
         self.account(&entry);
+        if entry.is_transaction() {
+            self.returns.submitted(entry.submitted_ns);
+        }
         self.queue.push_back(entry);
         if let Some(hold) = &self.hold {
             hold.arrived(&self.queue);
@@ -256,6 +269,17 @@ impl<E: Engine> State<E> {
         } else {
             Next::Rest
         }
+    }
+
+    /// How much longer the flush of what is committed waits at most for those whom the last one
+    /// answered.
+    pub(crate) fn flush_wait(&self, clock: &dyn Clock) -> Option<Duration> {
+        let may_wait = self.hold.is_none()
+            && matches!(self.life, Life::Open)
+            && self.committed.iter().any(|group| group.needs_flush);
+        let executing = self.execute_role != Role::Idle;
+        let executed_ns = self.committed.iter().map(|group| group.execute_ns).sum();
+        may_wait.then(|| self.returns.wait(clock.now_ns(), executing, executed_ns)).flatten()
     }
 
     /// Everything committed, for the holder of the flush role, who loses the role when there is

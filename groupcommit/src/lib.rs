@@ -98,6 +98,7 @@
 //! | feature | module | on by default |
 //! |---|---|---|
 //! | `sqlite` | [`sqlite`] | yes |
+//! | `lmdb` | `lmdb` | no |
 //!
 //! An engine's module re-exports the binding that its transactions are written with
 //! (`sqlite::rusqlite`), so both sides use the same version.
@@ -110,9 +111,12 @@
 //! [`tracing`](https://docs.rs/tracing) spans.
 
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Submit, Summary, Terms,
+    Ticket, Unknown,
 };
 
+#[cfg(feature = "lmdb")]
+pub use groupcommit_lmdb as lmdb;
 #[cfg(feature = "sqlite")]
 pub use groupcommit_sqlite as sqlite;
 

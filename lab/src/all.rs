@@ -28,7 +28,12 @@ impl AllOptions {
     #[must_use]
     pub fn published(common: Common) -> Self {
         Self {
-            write: WriteOptions { common: common.clone(), ..WriteOptions::default() },
+            // As many callers as the async condition has transactions in flight, too.
+            write: WriteOptions {
+                threads: vec![1, 1_000],
+                common: common.clone(),
+                ..WriteOptions::default()
+            },
             mixed: MixedOptions { common: common.clone(), ..MixedOptions::default() },
             threads: ThreadsOptions { common: common.clone(), ..ThreadsOptions::default() },
             load: LoadOptions { common, ..LoadOptions::default() },
@@ -41,7 +46,7 @@ impl AllOptions {
         let time_limit = Duration::from_millis(300);
         let all = Self::published(common);
         Self {
-            write: WriteOptions { time_limit, ..all.write },
+            write: WriteOptions { threads: vec![1], time_limit, ..all.write },
             mixed: MixedOptions { rows: 100_000, operations: 200_000, time_limit, ..all.mixed },
             threads: ThreadsOptions {
                 threads: vec![1, 8, 32, 128],

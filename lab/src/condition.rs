@@ -6,10 +6,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::Engine;
 use crate::error::LabError;
 
-/// One way of writing the workload. All of them use the same file system, table, rows and SQLite
-/// library.
+/// One way of writing the workload. All of them use the same file system, table, rows and library of
+/// their engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
@@ -30,10 +31,18 @@ pub enum Condition {
     Connections,
     /// Experiment 2: as [`Condition::GroupcommitBlocking`], the threads' transactions merged.
     Merged,
+    /// Engines other than SQLite: the engine's own synced commit, one a call. The reference of every
+    /// ratio.
+    Sync,
+    /// As [`Condition::Sync`], from many threads, whose commits the engine may merge.
+    SyncThreads,
+    /// As [`Condition::Sync`], with [`Condition::BATCHED_ROWS`] rows a transaction: what a program
+    /// can do by hand.
+    Batched,
 }
 
 impl Condition {
-    /// The conditions of experiment 1, in the order published: the slowest first.
+    /// The conditions of experiment 1 on SQLite, in the order published: the slowest first.
     pub const ALL: [Self; 5] = [
         Self::Default,
         Self::Wal,
@@ -42,8 +51,73 @@ impl Condition {
         Self::GroupcommitAsync,
     ];
 
-    /// The conditions of experiment 2.
+    /// The conditions of experiment 2 on SQLite.
     pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
+
+    /// The conditions that only other engines have.
+    const OTHER_ENGINES: [Self; 3] = [Self::Sync, Self::SyncThreads, Self::Batched];
+
+    /// Threads of [`Condition::SyncThreads`] where threads are not what is varied.
+    pub const SYNC_THREADS: usize = 256;
+
+    /// Rows a transaction of [`Condition::Batched`].
+    pub const BATCHED_ROWS: usize = 1_000;
+
+    /// Every condition there is.
+    fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::THREADS).chain(Self::OTHER_ENGINES)
+    }
+
+    /// The conditions of pure write on `engine`.
+    #[must_use]
+    pub fn of_write(engine: Engine) -> &'static [Self] {
+        match engine {
+            Engine::Sqlite => &Self::ALL,
+            Engine::Lmdb => &[
+                Self::Sync,
+                Self::SyncThreads,
+                Self::Batched,
+                Self::GroupcommitBlocking,
+                Self::GroupcommitAsync,
+            ],
+        }
+    }
+
+    /// The conditions of the mixed task on `engine`.
+    #[must_use]
+    pub fn of_mixed(engine: Engine) -> &'static [Self] {
+        match engine {
+            Engine::Sqlite => &Self::ALL,
+            Engine::Lmdb => &[Self::Sync, Self::GroupcommitBlocking, Self::GroupcommitAsync],
+        }
+    }
+
+    /// The conditions of many threads on `engine`.
+    #[must_use]
+    pub fn of_threads(engine: Engine) -> &'static [Self] {
+        match engine {
+            Engine::Sqlite => &Self::THREADS,
+            Engine::Lmdb => &[Self::SyncThreads, Self::Merged],
+        }
+    }
+
+    /// Whether ratios of pure write and of the mixed task refer to it.
+    #[must_use]
+    pub fn is_reference(self) -> bool {
+        matches!(self, Self::Wal | Self::Sync)
+    }
+
+    /// Whether ratios of many threads refer to it.
+    #[must_use]
+    pub fn is_reference_of_threads(self) -> bool {
+        matches!(self, Self::Shared | Self::SyncThreads)
+    }
+
+    /// Whether transactions go through groupcommit.
+    #[must_use]
+    pub fn is_grouped(self) -> bool {
+        matches!(self, Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged)
+    }
 
     /// Refuses conditions that are not among `known`, those of the experiment `name`.
     pub(crate) fn check_all(
@@ -73,6 +147,9 @@ impl Condition {
             Self::Shared => "shared",
             Self::Connections => "connections",
             Self::Merged => "merged",
+            Self::Sync => "sync",
+            Self::SyncThreads => "sync-threads",
+            Self::Batched => "batched",
         }
     }
 
@@ -97,7 +174,12 @@ impl Condition {
             Self::Default => ("delete", "FULL"),
             Self::Wal | Self::Shared | Self::Connections => ("wal", "FULL"),
             Self::WalNormal => ("wal", "NORMAL"),
-            Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged => return None,
+            Self::GroupcommitBlocking
+            | Self::GroupcommitAsync
+            | Self::Merged
+            | Self::Sync
+            | Self::SyncThreads
+            | Self::Batched => return None,
         };
         Some(SqliteModes { journal_mode, synchronous })
     }
@@ -122,9 +204,7 @@ impl FromStr for Condition {
     type Err = UnknownCondition;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .chain(Self::THREADS)
+        Self::every()
             .find(|condition| condition.name() == name.trim())
             .ok_or_else(|| UnknownCondition(name.to_owned()))
     }
@@ -136,8 +216,7 @@ pub struct UnknownCondition(String);
 
 impl fmt::Display for UnknownCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> =
-            Condition::ALL.into_iter().chain(Condition::THREADS).map(Condition::name).collect();
+        let known: Vec<&str> = Condition::every().map(Condition::name).collect();
         write!(f, "`{}` is not a condition; choose among {}", self.0, known.join(", "))
     }
 }
@@ -150,7 +229,7 @@ mod tests {
 
     #[test]
     fn names_parse_back_and_match_the_records() {
-        for condition in Condition::ALL.into_iter().chain(Condition::THREADS) {
+        for condition in Condition::every() {
             assert_eq!(condition.name().parse(), Ok(condition));
             let record = serde_json::to_string(&condition).expect("serializes");
             assert_eq!(record, format!("\"{}\"", condition.name()));
@@ -166,8 +245,7 @@ mod tests {
 
     #[test]
     fn only_wal_normal_is_not_durable() {
-        let all = Condition::ALL.into_iter().chain(Condition::THREADS);
-        let loose: Vec<_> = all.filter(|c| !c.is_durable()).collect();
+        let loose: Vec<_> = Condition::every().filter(|c| !c.is_durable()).collect();
         assert_eq!(loose, [Condition::WalNormal]);
     }
 }

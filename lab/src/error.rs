@@ -26,20 +26,9 @@ pub enum LabError {
         source: io::Error,
     },
 
-    /// SQLite failed outside the measured transactions.
+    /// A database failed outside the measured transactions.
     #[error("could not {action} {}", path.display())]
-    Sqlite {
-        /// What was tried.
-        action: &'static str,
-        /// On which database.
-        path: PathBuf,
-        /// SQLite's answer.
-        source: rusqlite::Error,
-    },
-
-    /// groupcommit failed outside the measured transactions.
-    #[error("could not {action} {}", path.display())]
-    Groupcommit {
+    Database {
         /// What was tried.
         action: &'static str,
         /// On which database.
@@ -116,21 +105,12 @@ impl LabError {
         move |source| Self::Io { action, path, source }
     }
 
-    /// For `map_err`: a SQLite failure of `action` on `path`.
-    pub(crate) fn sqlite(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(rusqlite::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Sqlite { action, path, source }
-    }
-
-    /// For `map_err`: a groupcommit failure of `action` on `path`.
-    pub(crate) fn groupcommit<E: Error + Send + Sync + 'static>(
+    /// For `map_err`: a database's failure of `action` on `path`.
+    pub(crate) fn database<E: Error + Send + Sync + 'static>(
         action: &'static str,
         path: impl Into<PathBuf>,
     ) -> impl FnOnce(E) -> Self {
         let path = path.into();
-        move |source| Self::Groupcommit { action, path, source: source.into() }
+        move |source| Self::Database { action, path, source: source.into() }
     }
 }

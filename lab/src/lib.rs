@@ -7,7 +7,7 @@
 //! ([`table`]), warnings ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
 //!
 //! ```text
-//! workload, ──► driver, ──► plain_sqlite, grouped_sqlite ──► completions ──► measure
+//! workload, ──► driver, ──► engine: sqlite, lmdb ──► completions ──► measure
 //! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
 //!                                                                               │
 //!               table, quality, report  ◄──  measurement (results.json)  ◄── session
@@ -23,12 +23,15 @@ pub mod condition;
 mod cpu_time;
 mod database;
 mod driver;
+pub mod engine;
 pub mod environment;
 mod error;
 pub mod file_system;
 mod flush_delay;
 pub mod flush_probe;
-mod grouped_sqlite;
+
+#[cfg(feature = "lmdb")]
+mod lmdb;
 pub mod load;
 mod measure;
 pub mod measurement;
@@ -40,6 +43,7 @@ pub mod quality;
 pub mod report;
 mod session;
 pub mod setting;
+mod sqlite;
 pub mod statistics;
 pub mod table;
 pub mod threads;

@@ -5,7 +5,6 @@
 //! closed loop just before. Either against the adaptive setting and a grid of fixed group sizes and
 //! delays, all through the same pipeline, with the same submitting and awaiting threads.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::condition::Condition;
@@ -16,7 +15,6 @@ use crate::measurement::{Measurement, Results};
 use crate::session::{Common, Event, Session, at_least_one, check_settings};
 use crate::setting::{Grouping, Offered, Setting, Task, milliseconds};
 use crate::statistics::Spread;
-use crate::workload::Workload;
 
 /// What to measure, and where.
 #[derive(Debug, Clone)]
@@ -95,8 +93,7 @@ impl LoadOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data =
-            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
+        let data = Data::rows(&self.common, self.rows);
         let load = Load { rows: self.rows, batch: 1, limit: self.time_limit };
         for &flush_delay in &self.common.flush_delays {
             let delayed = |settings: Vec<Setting>| -> Vec<Setting> {

@@ -2,6 +2,7 @@
 //! made of it.
 
 use std::fs;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,23 +10,19 @@ use std::time::Duration;
 
 use groupcommit::Ticket;
 
-use crate::condition::{Condition, SqliteModes};
-use crate::database::{Counted, count_rows};
+use crate::database::Counted;
 use crate::driver::{Completion, Driven, Load, drive_blocking, drive_in_flight, drive_mixed};
+use crate::engine::{Adapter, Engine, GroupCounts, Grouped, Plain};
 use crate::error::{Cause, LabError};
 use crate::flush_delay::FlushDelay;
-use crate::grouped_sqlite::{GroupCounts, GroupedSqlite};
 use crate::measurement::{Measurement, ProgressPoint};
 use crate::open_loop::{drive_open, poisson_arrivals};
 use crate::operations::{Operations, compare};
-use crate::plain_sqlite::PlainSqlite;
-use crate::session::settle;
+use crate::session::{Common, settle};
 use crate::setting::{Setting, Task, milliseconds};
+use crate::sqlite::Sqlite;
 use crate::statistics::{Distribution, effective_throughput_1ms};
 use crate::workload::Workload;
-
-/// The name of the database in the records.
-const ENGINE: &str = "sqlite";
 
 /// A point of the series is taken every so many rows.
 const PROGRESS_ROWS: u64 = 10_000;
@@ -33,6 +30,7 @@ const PROGRESS_ROWS: u64 = 10_000;
 /// What the callers work on.
 #[derive(Debug)]
 pub(crate) struct Data {
+    pub(crate) engine: Engine,
     pub(crate) workload: Arc<Workload>,
     pub(crate) preloaded: Option<Preloaded>,
     /// Of arrivals.
@@ -48,14 +46,16 @@ pub(crate) struct Preloaded {
 
 impl Data {
     /// Rows to be inserted into an empty table.
-    pub(crate) fn rows(workload: Arc<Workload>, seed: u64) -> Self {
-        Self { workload, preloaded: None, seed }
+    pub(crate) fn rows(common: &Common, rows: usize) -> Self {
+        let workload = Arc::new(common.workload(rows));
+        Self { engine: common.engine, workload, preloaded: None, seed: common.seed }
     }
 }
 
 /// What was noted in one measurement.
 #[derive(Debug)]
 pub(crate) struct Trial {
+    engine: Engine,
     driven: Driven,
     groups: GroupCounts,
     /// Rows found at the end.
@@ -79,30 +79,71 @@ pub(crate) fn measure(
     path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Trial, LabError> {
+    match data.engine {
+        Engine::Sqlite => measure_on::<Sqlite>(setting, data, load, path, running),
+        #[cfg(feature = "lmdb")]
+        Engine::Lmdb => measure_on::<crate::lmdb::Lmdb>(setting, data, load, path, running),
+        #[cfg(not(feature = "lmdb"))]
+        other => Err(other.check().err().unwrap_or_else(|| {
+            LabError::Options(format!("{other} is not among the engines of this program"))
+        })),
+    }
+}
+
+/// Creates the table that the mixed task begins with.
+pub(crate) fn preload(engine: Engine, path: &Path, workload: &Workload) -> Result<(), LabError> {
+    match engine {
+        #[cfg(feature = "lmdb")]
+        Engine::Lmdb => crate::lmdb::Lmdb::preload(path, workload),
+        _ => Sqlite::preload(path, workload),
+    }
+}
+
+fn measure_on<A: Adapter>(
+    setting: &Setting,
+    data: &Data,
+    load: Load,
+    path: &Path,
+    running: &mut dyn FnMut(usize, Duration),
+) -> Result<Trial, LabError> {
     if let Some(preloaded) = &data.preloaded {
-        fs::copy(&preloaded.database, path).map_err(LabError::io("copy the database to", path))?;
+        copy_database(&preloaded.database, path)
+            .map_err(LabError::io("copy the database to", path))?;
     }
     settle(path.parent().unwrap_or(path))?;
     let delay = FlushDelay::begin(setting.flush_delay).ok_or_else(|| {
         LabError::Options("SQLite does not let flushes be delayed on this system".to_owned())
     })?;
-    let (driven, groups) = match setting.condition.sqlite_modes() {
-        Some(modes) => (
-            drive_plain(setting, modes, data, load, path, running)?,
-            GroupCounts::ONE_COMMIT_A_CALL,
-        ),
-        None => drive_grouped(setting, data, load, path, running)?,
+    let (driven, groups) = if setting.condition.is_grouped() {
+        drive_grouped::<A>(setting, data, load, path, running)?
+    } else {
+        let driven = drive_plain::<A::Plain>(setting, data, load, path, running)?;
+        (driven, GroupCounts::ONE_COMMIT_A_CALL)
     };
     drop(delay);
     let rows = driven.acknowledged_rows();
     let (verified_rows, doubt) = if let Some(Preloaded { operations, .. }) = &data.preloaded {
-        let (found, differs) = compare(path, &data.workload, operations, driven.completions.len())?;
+        let writes = driven.completions.len();
+        let (found, differs) = compare::<A>(path, &data.workload, operations, writes)?;
         (found, differs.map(|key| Doubt::Content { key }))
     } else {
-        let counted = count_rows(path)?;
+        let counted = A::count_rows(path)?;
         (counted.rows, doubt_rows(rows, counted))
     };
-    Ok(Trial { driven, groups, verified_rows, doubt })
+    Ok(Trial { engine: data.engine, driven, groups, verified_rows, doubt })
+}
+
+/// Copies a database, which is a file or a folder of files.
+fn copy_database(from: &Path, to: &Path) -> io::Result<()> {
+    if from.is_file() {
+        return fs::copy(from, to).map(drop);
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// The rows acknowledged are a prefix of the workload, so their number gives the sum of the keys.
@@ -116,75 +157,72 @@ fn failed(setting: &Setting) -> impl Fn(Cause) -> LabError {
     move |source| LabError::Transaction { condition, batch, source }
 }
 
-fn drive_plain(
+fn drive_plain<P: Plain>(
     setting: &Setting,
-    modes: SqliteModes,
     data: &Data,
     load: Load,
     path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Driven, LabError> {
-    let connections = if setting.condition == Condition::Connections { setting.threads } else { 1 };
-    let sqlite = PlainSqlite::open(path, modes, connections)?;
+    let database = P::open(path, setting)?;
     let driven = if let Some(Preloaded { operations, .. }) = &data.preloaded {
         let operate = |number| {
-            sqlite.operate(operations, number).map_err(Cause::from)?;
+            database.operate(operations, number)?;
             Ok(Operations::is_write(number).then_some(()))
         };
         drive_mixed(load, 1, operate, |()| Ok(()), running)
     } else {
-        let transact = |thread, rows: Range<usize>| {
-            sqlite.transact(thread, &data.workload, rows).map_err(Cause::from)
-        };
+        let transact = |thread, rows: Range<usize>| database.transact(thread, &data.workload, rows);
         drive_blocking(load, setting.threads, transact, running)
     };
     let driven = driven.map_err(failed(setting))?;
-    sqlite.close(path)?;
+    database.close(path)?;
     Ok(driven)
 }
 
-fn drive_grouped(
+fn drive_grouped<A: Adapter>(
     setting: &Setting,
     data: &Data,
     load: Load,
     path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<(Driven, GroupCounts), LabError> {
-    let sqlite = GroupedSqlite::open(path, &data.workload, setting)?;
-    let before = sqlite.counters();
+    let database = Grouped::<A>::open(path, &data.workload, setting)?;
+    let before = database.counters();
     let is_async = setting.condition.is_async();
-    let wait = |ticket: Ticket<_, _>| ticket.wait().map_err(Cause::from);
+    let wait = |ticket: Ticket<(), A::Error>| ticket.wait().map_err(Cause::from);
     let driven = match &data.preloaded {
         Some(Preloaded { operations, .. }) if is_async => {
-            let submit = |number| sqlite.submit_operation(operations, number).map_err(Cause::from);
+            let submit =
+                |number| database.submit_operation(operations, number).map_err(Cause::from);
             drive_mixed(load, setting.in_flight, submit, wait, running)
         }
         Some(Preloaded { operations, .. }) => {
             let operate = |number| {
-                sqlite.transact_operation(operations, number).map_err(Cause::from)?;
+                database.transact_operation(operations, number).map_err(Cause::from)?;
                 Ok(Operations::is_write(number).then_some(()))
             };
             drive_mixed(load, 1, operate, |()| Ok(()), running)
         }
         None if is_async => {
-            let submit = |rows: Range<usize>| sqlite.submit(rows);
+            let submit = |rows: Range<usize>| database.submit(rows);
             if let Task::Load { offered: Some(offered), .. } = setting.task {
                 let arrivals_ns =
                     poisson_arrivals(offered.per_second, load.limit, load.rows, data.seed);
-                let submit = |number| sqlite.submit(number..number + 1);
+                let submit = |number| database.submit(number..number + 1);
                 drive_open(&arrivals_ns, load.limit, submit, wait)
             } else {
                 drive_in_flight(load, setting.threads, setting.in_flight, submit, wait, running)
             }
         }
         None => {
-            let transact = |_, rows: Range<usize>| sqlite.transact(rows).map_err(Cause::from);
+            let transact = |_, rows: Range<usize>| database.transact(rows).map_err(Cause::from);
             drive_blocking(load, setting.threads, transact, running)
         }
     };
     let driven = driven.map_err(failed(setting))?;
-    let groups = sqlite.counters().since(before, driven.completions.len());
-    sqlite.close(path)?;
+    let groups = database.counters().since(before, driven.completions.len());
+    database.close(path)?;
     Ok((driven, groups))
 }
 
@@ -227,7 +265,7 @@ impl Trial {
         let is_delayed = !setting.flush_delay.is_zero();
         Measurement {
             experiment: setting.task.experiment().to_owned(),
-            engine: ENGINE.to_owned(),
+            engine: self.engine.name().to_owned(),
             condition: setting.condition,
             durable: setting.condition.is_durable(),
             batch: setting.batch,
@@ -307,6 +345,7 @@ fn progress(completions: &[Completion]) -> Vec<ProgressPoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::condition::Condition;
     use crate::cpu_time::CpuTime;
 
     const SETTING: Setting = Setting {
@@ -333,7 +372,8 @@ mod tests {
         let driven = Driven { completions, reads_ns, elapsed_ns, unserved: None, cpu };
         let doubt = doubt_rows(driven.acknowledged_rows(), counted);
         let groups = GroupCounts::ONE_COMMIT_A_CALL;
-        Trial { driven, groups, verified_rows: counted.rows, doubt }
+        let engine = Engine::Sqlite;
+        Trial { engine, driven, groups, verified_rows: counted.rows, doubt }
     }
 
     #[test]

@@ -12,12 +12,11 @@ use std::time::Duration;
 use crate::condition::Condition;
 use crate::driver::Load;
 use crate::error::LabError;
-use crate::measure::{Data, Preloaded};
+use crate::measure::{Data, Preloaded, preload};
 use crate::measurement::Results;
-use crate::operations::{Operations, preload};
+use crate::operations::Operations;
 use crate::session::{Common, Event, Session, at_least_one, check_settings};
 use crate::setting::{Setting, Task};
-use crate::workload::Workload;
 
 /// What to measure, and where. The default is the published experiment, three times.
 #[derive(Debug, Clone)]
@@ -57,7 +56,7 @@ impl MixedOptions {
             return Err(LabError::Options("--operations must be at least 2".to_owned()));
         }
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        Condition::check_all(&self.conditions, &Condition::ALL, "mixed")?;
+        Condition::check_all(&self.conditions, Condition::of_mixed(self.common.engine), "mixed")?;
         self.common.check()?;
         check_settings(&self.settings())
     }
@@ -80,14 +79,14 @@ impl MixedOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let workload = Arc::new(Workload::generate(self.rows, self.common.seed));
+        let data = Data::rows(&self.common, self.rows);
         let database = session.folder().join("preloaded.db");
-        preload(&database, &workload)?;
+        preload(self.common.engine, &database, &data.workload)?;
+        let Common { seed, value_bytes, .. } = self.common;
         let operations =
-            Arc::new(Operations::generate(self.operations, self.rows, self.common.seed));
+            Arc::new(Operations::generate(self.operations, self.rows, seed, value_bytes));
         let load = Load { rows: operations.count(), batch: 1, limit: self.time_limit };
-        let preloaded = Some(Preloaded { database, operations });
-        let data = Data { workload, preloaded, seed: self.common.seed };
+        let data = Data { preloaded: Some(Preloaded { database, operations }), ..data };
         session.run(&self.settings(), &data, |_| load)
     }
 }

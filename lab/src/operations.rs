@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::database::CREATE_TABLE;
+use crate::engine::Adapter;
 use crate::error::LabError;
 use crate::workload::Workload;
 
@@ -27,13 +27,13 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// `count` operations on a table of `rows` rows.
-    pub(crate) fn generate(count: usize, rows: usize, seed: u64) -> Self {
+    /// `count` operations on a table of `rows` rows, with values of `value_bytes` bytes.
+    pub(crate) fn generate(count: usize, rows: usize, seed: u64, value_bytes: usize) -> Self {
         let mut random = fastrand::Rng::with_seed(seed.wrapping_add(1));
         let highest = Workload::key(rows.saturating_sub(1));
         Self {
             keys: (0..count).map(|_| random.i64(1..=highest)).collect(),
-            values: Workload::generate(count / 2, seed.wrapping_add(2)),
+            values: Workload::of_bytes(count / 2, seed.wrapping_add(2), value_bytes),
         }
     }
 
@@ -45,7 +45,18 @@ impl Operations {
         number % 2 == 1
     }
 
-    /// Reads the row of operation `number`; returns whether there is one.
+    /// The key of operation `number`.
+    #[cfg(feature = "lmdb")]
+    pub(crate) fn key(&self, number: usize) -> i64 {
+        self.keys[number]
+    }
+
+    /// The value that operation `number`, a write, sets.
+    pub(crate) fn value(&self, number: usize) -> &str {
+        self.values.value(number / 2)
+    }
+
+    /// Reads the row of operation `number` from SQLite; returns whether there is one.
     pub(crate) fn read(&self, connection: &Connection, number: usize) -> rusqlite::Result<bool> {
         let value: Option<String> = connection
             .prepare_cached(READ)?
@@ -54,10 +65,9 @@ impl Operations {
         Ok(std::hint::black_box(value).is_some())
     }
 
-    /// Writes the row of operation `number`.
+    /// Writes the row of operation `number` to SQLite.
     pub(crate) fn write(&self, connection: &Connection, number: usize) -> rusqlite::Result<()> {
-        let value = self.values.value(number / 2);
-        connection.prepare_cached(WRITE)?.execute((self.keys[number], value))?;
+        connection.prepare_cached(WRITE)?.execute((self.keys[number], self.value(number)))?;
         Ok(())
     }
 
@@ -67,63 +77,45 @@ impl Operations {
     }
 }
 
-/// Creates the table at `path` with all rows of `workload`. How does not matter: every condition
-/// begins with a copy of it.
-pub(crate) fn preload(path: &Path, workload: &Workload) -> Result<(), LabError> {
-    let load = || {
-        let mut connection = Connection::open(path)?;
-        connection.pragma_update(None, "synchronous", "OFF")?;
-        connection.execute_batch(CREATE_TABLE)?;
-        let transaction = connection.transaction()?;
-        crate::database::insert_rows(&transaction, workload, 0..workload.rows())?;
-        transaction.commit()
-    };
-    load().map_err(LabError::sqlite("fill the database", path))
-}
-
 /// Looks whether the database at `path` holds the rows of `preloaded`, changed by the first
 /// `writes` writes and by nothing else; returns the rows found and the first key that differs.
-pub(crate) fn compare(
+pub(crate) fn compare<A: Adapter>(
     path: &Path,
     preloaded: &Workload,
     operations: &Operations,
     writes: usize,
 ) -> Result<(u64, Option<i64>), LabError> {
     let mut expected = operations.written(writes);
-    let mut compare = || {
-        let connection = Connection::open(path)?;
-        let mut statement = connection.prepare("SELECT k, v FROM t ORDER BY k")?;
-        let mut rows = statement.query([])?;
-        let (mut found, mut next_index, mut differs) = (0_u64, 0_usize, None);
-        while let Some(row) = rows.next()? {
-            let (key, value): (i64, String) = (row.get(0)?, row.get(1)?);
-            found += 1;
-            let is_preloaded = key == Workload::key(next_index);
-            let first = is_preloaded.then(|| preloaded.value(next_index));
-            next_index += usize::from(is_preloaded);
-            if expected.remove(&key).or(first) != Some(&value) && differs.is_none() {
-                differs = Some(key);
-            }
+    let (mut found, mut next_index, mut differs) = (0_u64, 0_usize, None);
+    A::for_each_row(path, &mut |key, value| {
+        found += 1;
+        let is_preloaded = key == Workload::key(next_index);
+        let first =
+            (is_preloaded && next_index < preloaded.rows()).then(|| preloaded.value(next_index));
+        next_index += usize::from(is_preloaded);
+        if expected.remove(&key).or(first) != Some(value) && differs.is_none() {
+            differs = Some(key);
         }
-        if next_index < preloaded.rows() {
-            differs = differs.or(Some(Workload::key(next_index)));
-        }
-        Ok((found, differs.or_else(|| expected.keys().min().copied())))
-    };
-    compare().map_err(LabError::sqlite("look at the rows of", path))
+    })?;
+    if next_index < preloaded.rows() {
+        differs = differs.or(Some(Workload::key(next_index)));
+    }
+    Ok((found, differs.or_else(|| expected.keys().min().copied())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sqlite::Sqlite;
 
     #[test]
     fn operations_are_determined_by_the_seed_and_stay_within_the_keys() {
-        let (one, same) = (Operations::generate(1_000, 50, 7), Operations::generate(1_000, 50, 7));
+        let (one, same) =
+            (Operations::generate(1_000, 50, 7, 36), Operations::generate(1_000, 50, 7, 36));
         assert_eq!(one.keys, same.keys);
         assert!(one.keys.iter().all(|key| (1..=100).contains(key)));
         assert!(one.keys.iter().any(|key| key % 2 == 1) && one.keys.contains(&100));
-        assert_ne!(one.keys, Operations::generate(1_000, 50, 8).keys);
+        assert_ne!(one.keys, Operations::generate(1_000, 50, 8, 36).keys);
     }
 
     #[test]
@@ -131,10 +123,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.db");
         let rows = Workload::generate(50, 1);
-        let operations = Operations::generate(200, 50, 1);
-        preload(&path, &rows).expect("loads");
+        let operations = Operations::generate(200, 50, 1, 36);
+        Sqlite::preload(&path, &rows).expect("loads");
         let connection = Connection::open(&path).expect("opens");
-        let same = |writes| compare(&path, &rows, &operations, writes).expect("compares").1;
+        let same =
+            |writes| compare::<Sqlite>(&path, &rows, &operations, writes).expect("compares").1;
         assert_eq!(same(0), None);
         for number in (1..200).step_by(2) {
             operations.write(&connection, number).expect("writes");

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::condition::SqliteModes;
+use crate::condition::{Condition, SqliteModes};
 use crate::database::{CREATE_TABLE, insert_rows};
-use crate::error::LabError;
+use crate::engine::Plain;
+use crate::error::{Cause, LabError};
 use crate::operations::Operations;
+use crate::setting::Setting;
 use crate::workload::Workload;
 
 /// How long a connection waits for the others. Nobody is to fail for want of patience: how long
@@ -30,7 +32,7 @@ pub(crate) struct PlainSqlite {
 
 impl PlainSqlite {
     /// Opens the database at `path`, or creates it, in the given modes, with its table.
-    pub(crate) fn open(
+    pub(crate) fn with_modes(
         path: &Path,
         modes: SqliteModes,
         connections: usize,
@@ -43,18 +45,29 @@ impl PlainSqlite {
         let connection = &self.connections[thread % self.connections.len()];
         connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Inserts and commits the rows: a plain autocommit `INSERT` for one, else `BEGIN IMMEDIATE`,
-    /// the rows and `COMMIT`.
-    pub(crate) fn transact(
+impl Plain for PlainSqlite {
+    fn open(path: &Path, setting: &Setting) -> Result<Self, LabError> {
+        let Some(modes) = setting.condition.sqlite_modes() else {
+            let condition = setting.condition;
+            return Err(LabError::Options(format!("{condition} is not a condition of SQLite's")));
+        };
+        let connections =
+            if setting.condition == Condition::Connections { setting.threads } else { 1 };
+        Self::with_modes(path, modes, connections)
+    }
+
+    /// A plain autocommit `INSERT` for one row, else `BEGIN IMMEDIATE`, the rows and `COMMIT`.
+    fn transact(
         &self,
         thread: usize,
         workload: &Workload,
         rows: Range<usize>,
-    ) -> rusqlite::Result<()> {
+    ) -> Result<(), Cause> {
         let connection = self.connection(thread);
         if rows.len() == 1 {
-            return insert_rows(&connection, workload, rows);
+            return Ok(insert_rows(&connection, workload, rows)?);
         }
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         insert_rows(&connection, workload, rows)?;
@@ -62,21 +75,21 @@ impl PlainSqlite {
         Ok(())
     }
 
-    /// Carries out a mixed operation, each write a commit.
-    pub(crate) fn operate(&self, operations: &Operations, number: usize) -> rusqlite::Result<()> {
+    fn operate(&self, operations: &Operations, number: usize) -> Result<(), Cause> {
         let connection = self.connection(0);
         if Operations::is_write(number) {
-            operations.write(&connection, number)
+            operations.write(&connection, number)?;
         } else {
-            operations.read(&connection, number).map(drop)
+            operations.read(&connection, number)?;
         }
+        Ok(())
     }
 
-    /// Closes the connections; the last checkpoints and removes a write-ahead log.
-    pub(crate) fn close(self, path: &Path) -> Result<(), LabError> {
+    /// The last connection checkpoints and removes a write-ahead log.
+    fn close(self, path: &Path) -> Result<(), LabError> {
         for connection in self.connections {
             let connection = connection.into_inner().unwrap_or_else(PoisonError::into_inner);
-            connection.close().map_err(|(_, source)| LabError::sqlite("close", path)(source))?;
+            connection.close().map_err(|(_, source)| LabError::database("close", path)(source))?;
         }
         Ok(())
     }
@@ -96,7 +109,8 @@ fn connect(path: &Path, modes: SqliteModes) -> Result<Connection, LabError> {
         connection.execute_batch(CREATE_TABLE)?;
         Ok((connection, answer))
     };
-    let (connection, answer) = connect().map_err(LabError::sqlite("open the database", path))?;
+    let (connection, answer) =
+        connect().map_err(LabError::database::<rusqlite::Error>("open the database", path))?;
     if answer != modes.journal_mode {
         return Err(LabError::Options(format!(
             "SQLite answered journal_mode={answer} instead of {} for {}; \
@@ -111,8 +125,9 @@ fn connect(path: &Path, modes: SqliteModes) -> Result<Connection, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::condition::Condition;
-    use crate::database::{Counted, count_rows};
+    use crate::database::Counted;
+    use crate::engine::Adapter as _;
+    use crate::sqlite::Sqlite;
 
     fn pragma<T: rusqlite::types::FromSql>(sqlite: &PlainSqlite, name: &str) -> T {
         let connection = sqlite.connection(0);
@@ -128,7 +143,8 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().expect("a folder");
             let modes = condition.sqlite_modes().expect("plain SQLite");
-            let sqlite = PlainSqlite::open(&folder.path().join("t.db"), modes, 1).expect("creates");
+            let sqlite =
+                PlainSqlite::with_modes(&folder.path().join("t.db"), modes, 1).expect("creates");
             assert_eq!(pragma::<String>(&sqlite, "journal_mode"), journal_mode);
             assert_eq!(pragma::<i64>(&sqlite, "synchronous"), synchronous);
             assert_eq!(pragma::<i64>(&sqlite, "wal_autocheckpoint"), 1_000);
@@ -140,13 +156,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.db");
         let workload = Workload::generate(11, 1);
-        let sqlite = PlainSqlite::open(&path, Condition::Wal.sqlite_modes().expect("plain"), 2)
-            .expect("creates");
+        let sqlite =
+            PlainSqlite::with_modes(&path, Condition::Wal.sqlite_modes().expect("plain"), 2)
+                .expect("creates");
         sqlite.transact(0, &workload, 0..1).expect("one row");
-        assert_eq!(count_rows(&path).expect("counts").rows, 1);
+        assert_eq!(Sqlite::count_rows(&path).expect("counts").rows, 1);
         sqlite.transact(1, &workload, 1..11).expect("a batch");
         assert_eq!(
-            count_rows(&path).expect("counts"),
+            Sqlite::count_rows(&path).expect("counts"),
             Counted { rows: 11, key_sum: Workload::key_sum(11) }
         );
         sqlite.transact(1, &workload, 3..4).expect_err("a row twice");

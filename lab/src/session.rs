@@ -14,11 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::driver::Load;
+use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::LabError;
 use crate::measure::{Data, Trial, measure};
 use crate::measurement::{Measurement, Results};
 use crate::setting::Setting;
+use crate::workload::{VALUE_CHARS, Workload};
 
 /// Transactions of a warm-up at most, and how long it may take: so long, or so large a share of a
 /// short measurement.
@@ -32,6 +34,10 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// Where an experiment leaves its records, and what it shares with all others.
 #[derive(Debug, Clone)]
 pub struct Common {
+    /// What is measured.
+    pub engine: Engine,
+    /// Bytes of each value.
+    pub value_bytes: usize,
     /// How often each setting is measured.
     pub repeats: usize,
     /// The folder for the records; created when missing, earlier records in it are replaced.
@@ -49,6 +55,8 @@ pub struct Common {
 impl Default for Common {
     fn default() -> Self {
         Self {
+            engine: Engine::Sqlite,
+            value_bytes: VALUE_CHARS,
             repeats: 3,
             out: PathBuf::from("bench-results"),
             database_folder: None,
@@ -61,11 +69,24 @@ impl Default for Common {
 
 impl Common {
     pub(crate) fn check(&self) -> Result<(), LabError> {
+        self.engine.check()?;
         at_least_one("repeat", self.repeats)?;
+        at_least_one("value-bytes", self.value_bytes)?;
+        if self.engine != Engine::Sqlite && self.flush_delays.iter().any(|delay| !delay.is_zero()) {
+            return Err(LabError::Options(format!(
+                "--flush-delay cannot delay the flushes that {} does itself; measure without it",
+                self.engine.title()
+            )));
+        }
         if self.flush_delays.is_empty() {
             return Err(LabError::Options("--flush-delay is empty; give 0 for none".to_owned()));
         }
         Ok(())
+    }
+
+    /// So many rows, generated.
+    pub(crate) fn workload(&self, rows: usize) -> Workload {
+        Workload::of_bytes(rows, self.seed, self.value_bytes)
     }
 
     /// `settings`, with each of the flush delays.

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::condition::Condition;
+use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::measurement::{Measurement, Results};
-use crate::quality::{is_same_setting, warnings};
+use crate::quality::{is_same_setting, paired_ratio, warnings};
 use crate::statistics::Spread;
 
 /// Lines above, below and under the header; the columns are apart by blanks.
@@ -62,6 +62,7 @@ impl Row<'_> {
 #[derive(PartialEq)]
 struct Section<'a> {
     experiment: &'a str,
+    engine: &'a str,
     arrivals: Option<&'a str>,
     flush_delay_ms: Option<f64>,
 }
@@ -70,6 +71,7 @@ impl<'a> Section<'a> {
     fn of(measurement: &'a Measurement) -> Self {
         Self {
             experiment: &measurement.experiment,
+            engine: &measurement.engine,
             arrivals: measurement.arrivals.as_deref(),
             flush_delay_ms: measurement.flush_delay_ms,
         }
@@ -77,13 +79,16 @@ impl<'a> Section<'a> {
 
     fn title(&self) -> String {
         let mut title = match (self.experiment, self.arrivals) {
-            ("write", _) => "write: rows of a key and a UUID, by rows a transaction".to_owned(),
+            ("write", _) => "write: rows of a key and a text, by rows a transaction".to_owned(),
             ("mixed", _) => "mixed: a read and a write of a random key in turn".to_owned(),
             ("threads", _) => "threads: single documents, each a transaction of its own".to_owned(),
             ("load", Some("open")) => "load, open loop: Poisson arrivals".to_owned(),
             ("load", _) => "load, closed loop: so many transactions in flight".to_owned(),
             (other, _) => other.to_owned(),
         };
+        if self.engine != Engine::Sqlite.name() {
+            let _infallible = write!(title, " ({})", self.engine);
+        }
         if let Some(delay) = self.flush_delay_ms {
             let _infallible = write!(title, " (SIMULATED disk: {delay} ms added to every flush)");
         }
@@ -103,12 +108,12 @@ impl<'a> Section<'a> {
     fn how_to_read(&self) -> &'static str {
         match (self.experiment, self.arrivals) {
             ("mixed", _) => {
-                "wall, user, system: seconds, of all operations together. x wal: wall time an operation\n\
-                 against that of `wal`, lower is better. write: what a caller waits for a write."
+                "wall, user, system: seconds, of all operations together. x wal, x sync: wall time an\n\
+                 operation against that of `wal` or `sync`, lower is better. write: what a caller waits for a write."
             }
             ("threads", _) => {
-                "rows/s: median over the repeats. x shared: against one commit each on a shared connection,\n\
-                 with as many threads. wait: what a thread waits for its transaction. group: transactions a\n\
+                "rows/s: median over the repeats. x shared, x sync: against one commit each on a\n\
+                 shared connection, or the engine's own, with as many threads. wait: what a thread waits for its transaction. group: transactions a\n\
                  commit."
             }
             ("load", Some("open")) => {
@@ -121,9 +126,9 @@ impl<'a> Section<'a> {
                  the adaptive setting's figures against its. group: transactions a commit."
             }
             _ => {
-                "rows/s: median over the repeats. x wal: against `wal` at the first batch. wait: what a caller\n\
-                 waits, from submit to the answer. rows/s at 1 ms: effective throughput, which is\n\
-                 rows/s x (1 ms / mean wait). group: transactions a commit."
+                "rows/s: median over the repeats. x wal, x sync: against that condition at the first batch.\n\
+                 wait: what a caller waits, from submit to the answer. rows/s at 1 ms: effective\n\
+                 throughput, which is rows/s x (1 ms / mean wait). group: transactions a commit."
             }
         }
     }
@@ -177,15 +182,25 @@ fn add_row<const N: usize>(table: &mut Table, cells: [String; N]) {
     table.add_row(cells.map(Cell::new));
 }
 
+/// The heading of the ratios.
+fn x_reference(rows: &[Row<'_>]) -> &'static str {
+    let is_sqlite = rows.iter().all(|row| row.first().engine == Engine::Sqlite.name());
+    match (is_sqlite, rows.first().is_some_and(|row| row.first().experiment == "threads")) {
+        (true, true) => "x shared",
+        (true, false) => "x wal",
+        (false, _) => "x sync",
+    }
+}
+
 fn write_table(rows: &[Row<'_>]) -> Table {
-    let reference = median_of(rows, |m| m.condition == Condition::Wal);
+    let reference = median_of(rows, |m| m.condition.is_reference());
     let mut table = new_table([
         "condition",
         "batch",
         "in\nflight",
         "rows/s",
         "min..max",
-        "x wal",
+        x_reference(rows),
         "wait p50\nms",
         "wait p99\nms",
         "rows/s\nat 1 ms",
@@ -220,7 +235,7 @@ fn write_table(rows: &[Row<'_>]) -> Table {
 
 fn mixed_table(rows: &[Row<'_>]) -> Table {
     let reference =
-        rows.iter().find(|row| row.first().condition == Condition::Wal).map(Row::operation_us);
+        rows.iter().find(|row| row.first().condition.is_reference()).map(Row::operation_us);
     let mut table = new_table([
         "condition",
         "in\nflight",
@@ -229,7 +244,7 @@ fn mixed_table(rows: &[Row<'_>]) -> Table {
         "user\ns",
         "system\ns",
         "us an\noperation",
-        "x wal",
+        x_reference(rows),
         "write p50\nms",
         "write p99\nms",
         "group",
@@ -261,7 +276,7 @@ fn threads_table(rows: &[Row<'_>]) -> Table {
         "threads",
         "rows/s",
         "min..max",
-        "x shared",
+        x_reference(rows),
         "wait p50\nms",
         "wait p99\nms",
         "longest\nms",
@@ -274,8 +289,9 @@ fn threads_table(rows: &[Row<'_>]) -> Table {
             table.add_row([""]);
         }
         threads = Some(first.threads);
-        let reference =
-            median_of(rows, |m| m.condition == Condition::Shared && m.threads == first.threads);
+        let reference = median_of(rows, |m| {
+            m.condition.is_reference_of_threads() && m.threads == first.threads
+        });
         add_row(
             &mut table,
             [
@@ -309,6 +325,12 @@ fn adaptive_and_best<'a, 'b>(
     rows.iter().filter(|row| is_adaptive(row)).map(|row| (row, best_beside(row))).collect()
 }
 
+/// The figure as a multiple of the best fixed setting's, round by round.
+fn paired(row: &Row<'_>, best: Option<&Row<'_>>, figure: fn(&Measurement) -> f64) -> String {
+    best.and_then(|best| paired_ratio(&row.repeats, &best.repeats, figure))
+        .map_or_else(none, significant)
+}
+
 fn closed_table(rows: &[Row<'_>]) -> Table {
     let mut table = new_table([
         "in flight",
@@ -336,8 +358,8 @@ fn closed_table(rows: &[Row<'_>]) -> Table {
                 significant(row.median(|m| m.group_transactions_mean)),
                 setting_name(best),
                 best_rows.map_or_else(none, grouped),
-                ratio(row.rows_per_second().median, best_rows),
-                ratio(p99(row), best.map(p99)),
+                paired(row, best, |m| m.rows_per_second),
+                paired(row, best, |m| m.latency_ms.p99),
             ],
         );
     }
@@ -374,7 +396,7 @@ fn open_table(rows: &[Row<'_>]) -> Table {
                 setting_name(best),
                 best.map(p50).map_or_else(none, significant),
                 best.map(p99).map_or_else(none, significant),
-                ratio(p99(row), best.map(p99)),
+                paired(row, best, |m| m.latency_ms.p99),
             ],
         );
     }
@@ -518,6 +540,7 @@ pub(crate) fn short(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::condition::Condition;
     use crate::measurement::tests::example;
 
     fn results(measurements: Vec<Measurement>) -> Results {

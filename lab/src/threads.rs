@@ -5,7 +5,6 @@
 //! own, and SQLite's busy handler keeps order. `merged`: they block in groupcommit, which commits
 //! together whatever waits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::condition::Condition;
@@ -15,7 +14,6 @@ use crate::measure::Data;
 use crate::measurement::Results;
 use crate::session::{Common, Event, Session, at_least_one, check_settings};
 use crate::setting::{Setting, Task};
-use crate::workload::Workload;
 
 /// What to measure, and where.
 #[derive(Debug, Clone)]
@@ -49,7 +47,11 @@ impl ThreadsOptions {
     pub(crate) fn check(&self) -> Result<(), LabError> {
         at_least_one("rows", self.rows)?;
         self.threads.iter().try_for_each(|&threads| at_least_one("threads", threads))?;
-        Condition::check_all(&self.conditions, &Condition::THREADS, "threads")?;
+        Condition::check_all(
+            &self.conditions,
+            Condition::of_threads(self.common.engine),
+            "threads",
+        )?;
         self.common.check()?;
         check_settings(&self.settings())
     }
@@ -71,8 +73,7 @@ impl ThreadsOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data =
-            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
+        let data = Data::rows(&self.common, self.rows);
         let load = Load { rows: self.rows, batch: 1, limit: self.time_limit };
         session.run(&self.settings(), &data, |_| load)
     }

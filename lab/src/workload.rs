@@ -9,12 +9,13 @@
 
 use std::fmt;
 
-/// Characters of one value: a hyphenated UUID.
+/// Characters of one value, unless another size is asked for: a hyphenated UUID.
 pub const VALUE_CHARS: usize = 36;
 
 /// Rows to be written, generated ahead.
 pub struct Workload {
     values: String,
+    value_bytes: usize,
     rows: usize,
 }
 
@@ -22,15 +23,22 @@ impl Workload {
     /// Generates `rows` rows from `seed`.
     #[must_use]
     pub fn generate(rows: usize, seed: u64) -> Self {
+        Self::of_bytes(rows, seed, VALUE_CHARS)
+    }
+
+    /// As [`Workload::generate`], with values of `value_bytes` bytes: a UUID, cut off or repeated.
+    #[must_use]
+    pub fn of_bytes(rows: usize, seed: u64, value_bytes: usize) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut values = String::with_capacity(rows * VALUE_CHARS);
+        let mut values = String::with_capacity(rows * value_bytes);
         let mut text = [0_u8; VALUE_CHARS];
         for _ in 0..rows {
             let bytes = random.u128(..).to_ne_bytes();
             let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
-            values.push_str(uuid.hyphenated().encode_lower(&mut text));
+            let text = uuid.hyphenated().encode_lower(&mut text);
+            values.extend(text.chars().cycle().take(value_bytes));
         }
-        Self { values, rows }
+        Self { values, value_bytes, rows }
     }
 
     /// How many rows there are.
@@ -51,7 +59,7 @@ impl Workload {
     /// When `index` is not below [`Workload::rows`].
     #[must_use]
     pub fn value(&self, index: usize) -> &str {
-        &self.values[index * VALUE_CHARS..(index + 1) * VALUE_CHARS]
+        &self.values[index * self.value_bytes..(index + 1) * self.value_bytes]
     }
 
     /// The sum of the keys of the first `rows` rows: 2 + 4 + ... + 2 × rows.
@@ -99,6 +107,15 @@ mod tests {
             let uuid = uuid::Uuid::parse_str(value).expect("a UUID");
             assert_eq!(uuid.get_version_num(), 4);
             assert!(seen.insert(value));
+        }
+    }
+
+    #[test]
+    fn values_of_another_size_begin_alike() {
+        let (short, long) = (Workload::of_bytes(50, 3, 7), Workload::of_bytes(50, 3, 100));
+        for index in 0..50 {
+            assert_eq!((short.value(index).len(), long.value(index).len()), (7, 100));
+            assert!(long.value(index).starts_with(short.value(index)));
         }
     }
 

@@ -1,7 +1,6 @@
-//! Experiment 1, pure write: rows of an integer key and a UUID, by rows a transaction, condition
+//! Experiment 1, pure write: rows of an integer key and a text, by rows a transaction, condition
 //! and number in flight.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::condition::Condition;
@@ -11,7 +10,6 @@ use crate::measure::Data;
 use crate::measurement::Results;
 use crate::session::{Common, Event, Session, at_least_one, check_settings};
 use crate::setting::{Setting, Task};
-use crate::workload::Workload;
 
 /// What to measure, and where. The default is the published experiment, three times.
 #[derive(Debug, Clone)]
@@ -22,8 +20,9 @@ pub struct WriteOptions {
     pub batches: Vec<usize>,
     /// Tickets outstanding, one setting each, for conditions whose callers do not block.
     pub in_flight: Vec<usize>,
-    /// Threads that submit.
-    pub threads: usize,
+    /// Threads that submit, one setting each for conditions whose callers block; the others submit
+    /// from the first of these.
+    pub threads: Vec<usize>,
     /// Which conditions.
     pub conditions: Vec<Condition>,
     /// After this long a measurement submits no more, and records the rows it has.
@@ -38,7 +37,7 @@ impl Default for WriteOptions {
             rows: 1_000_000,
             batches: vec![1, 10, 100, 1_000],
             in_flight: vec![1_000],
-            threads: 1,
+            threads: vec![1],
             conditions: Condition::ALL.to_vec(),
             time_limit: Duration::from_mins(1),
             common: Common::default(),
@@ -51,10 +50,11 @@ impl WriteOptions {
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let refuse = |reason: String| Err(LabError::Options(reason));
         at_least_one("rows", self.rows)?;
-        at_least_one("threads", self.threads)?;
+        at_least_one("threads", self.threads.len())?;
+        self.threads.iter().try_for_each(|&threads| at_least_one("threads", threads))?;
         self.batches.iter().try_for_each(|&batch| at_least_one("batch", batch))?;
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        Condition::check_all(&self.conditions, &Condition::ALL, "write")?;
+        Condition::check_all(&self.conditions, Condition::of_write(self.common.engine), "write")?;
         self.common.check()?;
         if self.time_limit.is_zero() {
             return refuse("--seconds-limit must be more than 0".to_owned());
@@ -67,8 +67,7 @@ impl WriteOptions {
 
     /// Measures into `session`.
     pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data =
-            Data::rows(Arc::new(Workload::generate(self.rows, self.common.seed)), self.common.seed);
+        let data = Data::rows(&self.common, self.rows);
         session.run(&self.settings(), &data, |setting| Load {
             rows: self.rows,
             batch: setting.batch,
@@ -79,30 +78,37 @@ impl WriteOptions {
     /// Every combination to be measured, in the order of one round.
     fn settings(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
+        let submitting = self.threads.first().copied().unwrap_or(1);
         for &batch in &self.batches {
             for &condition in &self.conditions {
+                let setting = |in_flight, threads| Setting {
+                    task: Task::Write,
+                    condition,
+                    batch,
+                    in_flight,
+                    threads,
+                    flush_delay: Duration::ZERO,
+                };
                 if condition.is_async() {
-                    settings.extend(self.in_flight.iter().map(|&in_flight| Setting {
-                        task: Task::Write,
-                        condition,
-                        batch,
-                        in_flight,
-                        threads: submitting_threads(self.threads, in_flight),
-                        flush_delay: Duration::ZERO,
+                    settings.extend(self.in_flight.iter().map(|&in_flight| {
+                        setting(in_flight, submitting_threads(submitting, in_flight))
                     }));
-                } else {
-                    let threads = self.threads;
-                    settings.push(Setting {
-                        task: Task::Write,
-                        condition,
-                        batch,
-                        in_flight: threads,
-                        threads,
-                        flush_delay: Duration::ZERO,
-                    });
+                } else if condition == Condition::SyncThreads {
+                    settings.push(setting(Condition::SYNC_THREADS, Condition::SYNC_THREADS));
+                } else if condition != Condition::Batched {
+                    settings.extend(self.threads.iter().map(|&threads| setting(threads, threads)));
                 }
             }
         }
+        // By hand there is one number of rows, whatever the others have.
+        settings.extend(self.conditions.contains(&Condition::Batched).then_some(Setting {
+            task: Task::Write,
+            condition: Condition::Batched,
+            batch: Condition::BATCHED_ROWS.min(self.rows),
+            in_flight: submitting,
+            threads: submitting,
+            flush_delay: Duration::ZERO,
+        }));
         self.common.delayed(&settings)
     }
 }
@@ -138,15 +144,16 @@ mod tests {
         let settings = options(|o| {
             o.batches = vec![1, 10];
             o.in_flight = vec![16, 64];
-            o.threads = 25;
+            o.threads = vec![25, 40];
         })
         .settings();
-        assert_eq!(settings.len(), 2 * (4 + 2));
+        assert_eq!(settings.len(), 2 * (4 * 2 + 2));
         for setting in settings {
             if setting.condition.is_async() {
                 assert_eq!(setting.threads, setting.in_flight.min(25));
             } else {
-                assert_eq!((setting.in_flight, setting.threads), (25, 25));
+                assert_eq!(setting.in_flight, setting.threads);
+                assert!([25, 40].contains(&setting.threads));
             }
         }
     }
@@ -158,7 +165,7 @@ mod tests {
             (options(|o| o.batches = vec![1, 0]), "--batch"),
             (options(|o| o.rows = 999), "--batch 1000"),
             (options(|o| o.in_flight = vec![0]), "--in-flight"),
-            (options(|o| o.threads = 0), "--threads"),
+            (options(|o| o.threads = vec![0]), "--threads"),
             (options(|o| o.common.repeats = 0), "--repeat"),
             (options(|o| o.time_limit = Duration::ZERO), "--seconds-limit"),
             (options(|o| o.conditions.clear()), "nothing to measure"),

@@ -96,8 +96,11 @@ fn all_conditions_write_verify_and_record_every_row() {
 #[test]
 fn several_threads_write_every_row_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options =
-        WriteOptions { threads: 5, common: common(folder.path(), 1), ..options(folder.path()) };
+    let options = WriteOptions {
+        threads: vec![5],
+        common: common(folder.path(), 1),
+        ..options(folder.path())
+    };
     let results = run_write(&options, |_| {}).expect("measures");
     for measurement in &results.measurements {
         assert_eq!(measurement.threads, 5);

@@ -5,11 +5,13 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 6] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("groupcommit-core", &[]),
-    ("groupcommit-sqlite", &["groupcommit-core"]),
-    ("groupcommit", &["groupcommit-core", "groupcommit-sqlite"]),
-    ("groupcommit-testkit", &[]),
+    ("groupcommit-medium", &[]),
+    ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit", &["groupcommit-core", "groupcommit-sqlite", "groupcommit-lmdb"]),
+    ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
 ];

@@ -1,8 +1,11 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`, `cargo xtask endure`, `cargo xtask hostile`.
+//! `cargo xtask measure`, and the long forms of tests: `cargo xtask simulate`, `fuzz`, `endure` and
+//! `hostile`.
 
 mod docs;
 mod endure;
+mod experiments;
+mod fuzz;
 mod hostile;
 mod layers;
 mod measure;
@@ -10,6 +13,7 @@ mod measured;
 mod probe;
 mod program;
 mod root;
+mod simulate;
 mod test;
 
 use std::process::ExitCode;
@@ -32,6 +36,12 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Run the lab's experiments, and keep what came out in docs/measured
+    Experiments(experiments::Options),
+    /// Run the core's deterministic simulation over many seeds
+    Simulate(simulate::Options),
+    /// Feed hostile inputs to what reads them
+    Fuzz(fuzz::Options),
     /// Let readers, writers and too much load go on for minutes, and check what they saw
     Endure(endure::Options),
     /// Run hostile transactions from many seeds, and compare each with running them one by one
@@ -46,6 +56,9 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Experiments(options) => experiments::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Endure(options) => endure::run(&options),
         Command::Hostile(options) => hostile::run(&options),
         Command::Probe(options) => probe::run(&options),

@@ -63,12 +63,17 @@ fn interleavings() -> Command {
     let mut command =
         cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-core"]);
     command.args(["--lib", "--tests"]).arg("--target-dir").arg(target);
-    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    command.env("RUSTFLAGS", format!("{flags} --cfg shuttle").trim());
+    command.env("RUSTFLAGS", shuttle_flags());
     command
 }
 
-fn target_folder() -> PathBuf {
+/// What the compiler is told for the scheduler that explores interleavings.
+pub(crate) fn shuttle_flags() -> String {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{flags} --cfg shuttle").trim().to_owned()
+}
+
+pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 

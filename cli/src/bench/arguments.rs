@@ -8,13 +8,11 @@ use clap::{Args, Subcommand};
 use groupcommit_lab::Common;
 use groupcommit_lab::all::AllOptions;
 use groupcommit_lab::condition::Condition;
+use groupcommit_lab::engine::Engine;
 use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::threads::ThreadsOptions;
 use groupcommit_lab::write::WriteOptions;
-
-/// The conditions of experiment 1, in the order measured.
-const ALL_CONDITIONS: &str = "default,wal,wal-normal,groupcommit-blocking,groupcommit-async";
 
 /// How often each setting is measured, unless the command line says.
 const REPEATS: usize = 3;
@@ -37,6 +35,9 @@ pub(super) enum Experiment {
     /// block) and `groupcommit-async` (callers that keep tickets outstanding). Repeats are
     /// interleaved, and the rows are counted at the end of each measurement.
     ///
+    /// Other engines have their own ways beside groupcommit's: `sync` (one synced commit a call),
+    /// `sync-threads` (the same from 256 threads) and `batched` (1,000 rows a transaction by hand).
+    ///
     /// Exit codes: 0 measured and verified; 2 usage, environment, a transaction that was not
     /// committed, or rows missing; 130 stopped by Ctrl-C, with the finished measurements recorded.
     Write(WriteArguments),
@@ -51,7 +52,8 @@ pub(super) enum Experiment {
     /// Insert single documents from many threads, each in a durable transaction of its own
     ///
     /// `shared`: one commit each on a connection that the threads share; `connections`: a
-    /// connection for every thread; `merged`: groupcommit, with threads that block.
+    /// connection for every thread; `merged`: groupcommit, with threads that block. Other engines:
+    /// `sync-threads`, the engine's own synced commit each, and `merged`.
     Threads(ThreadsArguments),
 
     /// Write single rows as load grows, with the adaptive grouping and with fixed ones
@@ -74,6 +76,14 @@ pub(super) enum Experiment {
 /// What every experiment takes.
 #[derive(Debug, Args)]
 pub(super) struct CommonArguments {
+    /// The database to measure: `sqlite`, or `lmdb` where the program was built with it
+    #[arg(long, value_name = "ENGINE", default_value = "sqlite")]
+    engine: Engine,
+
+    /// Bytes of each value, of a UUID that is cut off or repeated
+    #[arg(long, value_name = "N", default_value = "36")]
+    value_bytes: NonZeroUsize,
+
     /// How often to measure each setting; the tables show medians [default: 3, or 2 with --quick]
     #[arg(long, value_name = "N")]
     repeat: Option<NonZeroUsize>,
@@ -110,21 +120,22 @@ pub(super) struct WriteArguments {
     #[arg(long, value_name = "N", default_value = "1000000")]
     rows: NonZeroUsize,
 
-    /// Rows a transaction
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,10,100,1000")]
-    batch: Vec<NonZeroUsize>,
+    /// Rows a transaction [default: 1,10,100,1000; 1 for engines other than SQLite]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    batch: Option<Vec<NonZeroUsize>>,
 
     /// Tickets outstanding at a time, for `groupcommit-async`
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
     in_flight: Vec<NonZeroUsize>,
 
-    /// Threads that submit; plain SQLite shares one connection among them by a mutex
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
+    /// Threads that submit, each a setting of the conditions whose callers block; plain SQLite
+    /// shares one connection among them by a mutex. `groupcommit-async` submits from the first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    threads: Vec<NonZeroUsize>,
 
-    /// Conditions to measure
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = ALL_CONDITIONS)]
-    conditions: Vec<Condition>,
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    conditions: Option<Vec<Condition>>,
 
     /// End a measurement after so many seconds, with the rows it has written by then
     #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
@@ -148,9 +159,9 @@ pub(super) struct MixedArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000")]
     in_flight: Vec<NonZeroUsize>,
 
-    /// Conditions to measure
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = ALL_CONDITIONS)]
-    conditions: Vec<Condition>,
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    conditions: Option<Vec<Condition>>,
 
     /// End a measurement after so many seconds, with the operations done by then
     #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
@@ -175,14 +186,9 @@ pub(super) struct ThreadsArguments {
     #[arg(long, value_name = "N", default_value = "1000000")]
     rows: NonZeroUsize,
 
-    /// Conditions to measure
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "shared,connections,merged"
-    )]
-    conditions: Vec<Condition>,
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    conditions: Option<Vec<Condition>>,
 
     /// End a measurement after so many seconds
     #[arg(long, value_name = "S", default_value = "3", value_parser = parse_seconds)]
@@ -282,6 +288,16 @@ fn numbers(list: &[NonZeroUsize]) -> Vec<usize> {
     list.iter().map(|number| number.get()).collect()
 }
 
+/// The conditions asked for, or else all of the engine's.
+fn conditions(asked: Option<&Vec<Condition>>, all: &[Condition]) -> Vec<Condition> {
+    asked.cloned().unwrap_or_else(|| all.to_vec())
+}
+
+/// As published for SQLite; elsewhere single rows are set against batches made by hand.
+fn batches_of(engine: Engine) -> Vec<usize> {
+    if engine == Engine::Sqlite { WriteOptions::default().batches } else { vec![1] }
+}
+
 fn command_line() -> String {
     std::env::args().collect::<Vec<_>>().join(" ")
 }
@@ -289,6 +305,8 @@ fn command_line() -> String {
 impl CommonArguments {
     fn to_common(&self, repeats_default: usize) -> Common {
         Common {
+            engine: self.engine,
+            value_bytes: self.value_bytes.get(),
             repeats: self.repeat.map_or(repeats_default, NonZeroUsize::get),
             out: self.out.clone(),
             database_folder: self.dir.clone(),
@@ -303,10 +321,13 @@ impl WriteArguments {
     pub(super) fn to_options(&self) -> WriteOptions {
         WriteOptions {
             rows: self.rows.get(),
-            batches: numbers(&self.batch),
+            batches: self.batch.as_deref().map_or_else(|| batches_of(self.common.engine), numbers),
             in_flight: numbers(&self.in_flight),
-            threads: self.threads.get(),
-            conditions: self.conditions.clone(),
+            threads: numbers(&self.threads),
+            conditions: conditions(
+                self.conditions.as_ref(),
+                Condition::of_write(self.common.engine),
+            ),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
         }
@@ -319,7 +340,10 @@ impl MixedArguments {
             rows: self.rows.get(),
             operations: self.operations.get(),
             in_flight: numbers(&self.in_flight),
-            conditions: self.conditions.clone(),
+            conditions: conditions(
+                self.conditions.as_ref(),
+                Condition::of_mixed(self.common.engine),
+            ),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
         }
@@ -331,7 +355,10 @@ impl ThreadsArguments {
         ThreadsOptions {
             threads: numbers(&self.threads),
             rows: self.rows.get(),
-            conditions: self.conditions.clone(),
+            conditions: conditions(
+                self.conditions.as_ref(),
+                Condition::of_threads(self.common.engine),
+            ),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
         }
@@ -438,7 +465,7 @@ mod tests {
         .expect("parses");
         assert_eq!(
             (options.rows, options.threads, options.common.repeats, options.common.seed),
-            (5, 25, 2, 9)
+            (5, vec![25], 2, 9)
         );
         assert_eq!(options.batches, [1, 20]);
         assert_eq!(options.in_flight, [16, 64, 256]);

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
@@ -37,7 +37,7 @@ pub(crate) fn explore(scenario: fn()) {
 }
 
 /// What the database holds, and what of it a power cut would leave.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Disk {
     state: Mutex<Contents>,
     /// The engine was closed: nothing of it may be called any more.
@@ -45,6 +45,8 @@ pub(crate) struct Disk {
     /// Flushes that succeed before one fails; negative for "never fails".
     flushes_left: AtomicI64,
     pub(crate) flushes: AtomicU64,
+    /// What happens during each flush.
+    pub(crate) during_flush: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -149,6 +151,9 @@ impl Flush for MemoryFlusher {
     fn flush(&self) -> Result<(), Cause> {
         let began_with = self.0.contents().values.len();
         thread::yield_now();
+        if let Some(during_flush) = self.0.during_flush.get() {
+            during_flush();
+        }
         self.0.flushes.fetch_add(1, Ordering::Relaxed);
         // A disk that fails once and then says that all is well, as disks do.
         if self.0.flushes_left.fetch_sub(1, Ordering::Relaxed) == 0 {

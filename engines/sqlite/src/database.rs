@@ -1,8 +1,8 @@
 //! The database as a caller sees it.
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{fmt, path::Path, sync::Arc};
 
-use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Refused, Rejected, Stats, Terms, Ticket};
+use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Rejected, Ticket};
 use rusqlite::Connection;
 
 use crate::{
@@ -53,6 +53,10 @@ impl Database {
         Self { inner: Arc::new(inner) }
     }
 
+    fn pipeline(&self) -> &Pipeline<Writer> {
+        &self.inner.pipeline
+    }
+
     /// Opens the database at `path`, creating it if it is missing; see [`Options::open`].
     ///
     /// # Errors
@@ -74,103 +78,6 @@ impl Database {
         &self.inner.warnings
     }
 
-    /// Submits a transaction and returns its ticket at once.
-    ///
-    /// Only while admission is full ([`Limits`](groupcommit_core::Limits)) does it block until
-    /// there is room. Inside a transaction of the same database it may be called, but its ticket must
-    /// not be waited for there: the transaction would wait for its own group. In async code use [`submit_async`](Self::submit_async), which waits without
-    /// blocking, or [`try_submit`](Self::try_submit), which refuses.
-    ///
-    /// # Durability
-    ///
-    /// The ticket resolves to the closure's value once the transaction is committed and flushed.
-    /// The closure may run more than once; its effect lands exactly once.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("app.db");
-    /// let db = groupcommit_sqlite::Database::open(path)?;
-    /// db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER, name TEXT)"))?;
-    /// let ticket = db.submit(|tx| tx.execute("INSERT INTO t VALUES (?1, ?2)", (1, "a")));
-    /// let rows = ticket.wait()?; // or `.await`
-    /// assert_eq!(rows, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn submit<T, E, F>(&self, transaction: F) -> Ticket<T, E>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.submission().submit(transaction)
-    }
-
-    /// As [`submit`](Self::submit), waiting for admission without blocking. A deadline does not end
-    /// that wait, which has no clock of its own; dropping the future does.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready submits nothing.
-    pub async fn submit_async<T, E, F>(&self, transaction: F) -> Ticket<T, E>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.submission().submit_async(transaction).await
-    }
-
-    /// As [`submit`](Self::submit), but refuses instead of waiting for room.
-    ///
-    /// # Errors
-    ///
-    /// [`NotRun::Overloaded`] when admission is full, [`NotRun::Closed`] or [`NotRun::Failed`] when
-    /// nothing is admitted any more; the closure comes back with it.
-    pub fn try_submit<T, E, F>(&self, transaction: F) -> Result<Ticket<T, E>, Refused<F>>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.submission().try_submit(transaction)
-    }
-
-    /// Runs a transaction and blocks until it is durable. On an idle database everything happens
-    /// on the caller's thread.
-    ///
-    /// # Errors
-    ///
-    /// The [`Failure`] that the transaction came to; [`NotRun::Reentrant`] when called from inside
-    /// a transaction of the same database.
-    pub fn transact<T, E, F>(&self, transaction: F) -> Result<T, Failure<E>>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.submission().transact(transaction)
-    }
-
-    /// As [`submit`](Self::submit), with a callback in place of a ticket. It is called exactly
-    /// once, with the result, on a thread of the pool; callbacks of one database are called in
-    /// submission order, one at a time (one that was not admitted does not wait for those before
-    /// it). A slow one delays no commit; it should not block on a database itself. It may submit
-    /// more, but does not wait for room: while admission is full, that is
-    /// [`NotRun::Overloaded`], since the room may be its own.
-    pub fn submit_then<T, E, F>(
-        &self,
-        transaction: F,
-        callback: impl FnOnce(Result<T, Failure<E>>) + Send + 'static,
-    ) where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.submission().submit_then(transaction, callback);
-    }
-
     /// Submits a transaction as plain data: its statements run in turn, all or none.
     pub fn submit_statements(
         &self,
@@ -178,11 +85,6 @@ impl Database {
     ) -> Ticket<Vec<StatementResult>, rusqlite::Error> {
         let bytes = statements.iter().map(Statement::bytes).sum();
         self.submission().bytes(bytes).submit(move |tx| tx.run(&statements))
-    }
-
-    /// A transaction that is submitted with a deadline or with its memory accounted for.
-    pub fn submission(&self) -> Submission<'_> {
-        Submission { database: self, terms: Terms::default() }
     }
 
     /// Gives `run` the writing connection alone, between groups and outside any transaction, for
@@ -248,15 +150,6 @@ impl Database {
         Ok(value)
     }
 
-    /// Blocks until everything submitted before this call is resolved.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::Unknown`] or [`NotRun::Failed`] when a flush failed, now or before.
-    pub fn flush(&self) -> Result<(), Failure<Error>> {
-        self.inner.pipeline.flush(false)
-    }
-
     /// Stops admission, waits until everything admitted is resolved, and closes the database.
     /// Other clones then refuse everything.
     ///
@@ -268,12 +161,6 @@ impl Database {
         self.inner.readers.close();
         let closed = self.inner.pipeline.close();
         closed.map_err(|failure| Error::Close { source: cause_of(failure) })
-    }
-
-    /// What the database has done since it was opened.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.inner.pipeline.stats()
     }
 
     /// The write-ahead log now.
@@ -305,91 +192,18 @@ fn cause_of(failure: Failure<std::convert::Infallible>) -> Cause {
     }
 }
 
-/// A transaction about to be submitted, with what is said of it besides its closure.
-#[derive(Debug, Clone, Copy)]
-#[must_use = "nothing is submitted before one of its methods is given a transaction"]
-pub struct Submission<'a> {
-    database: &'a Database,
-    terms: Terms,
-}
-
-impl Submission<'_> {
-    /// The transaction is not run, or is stopped and rolled back, once this time has passed since
-    /// its submission; its ticket then resolves to [`NotRun::DeadlinePassed`] when its turn comes.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.terms.deadline = Some(deadline);
-        self
-    }
-
-    /// Memory in bytes that the transaction holds behind pointers, counted against
-    /// [`Limits::bytes`](groupcommit_core::Limits::bytes). The closure's own size is counted anyway.
-    pub fn bytes(mut self, bytes: usize) -> Self {
-        self.terms.bytes = bytes;
-        self
-    }
-
-    /// See [`Database::submit`].
-    pub fn submit<T, E, F>(self, transaction: F) -> Ticket<T, E>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.database.inner.pipeline.submit(self.terms, transaction)
-    }
-
-    /// See [`Database::submit_async`].
+groupcommit_core::submit_surface! {
     ///
-    /// # Cancel safety
+    /// # Examples
     ///
-    /// Dropping the future before it is ready submits nothing.
-    pub async fn submit_async<T, E, F>(self, transaction: F) -> Ticket<T, E>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.database.inner.pipeline.submit_async(self.terms, transaction).await
-    }
-
-    /// See [`Database::try_submit`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn try_submit<T, E, F>(self, transaction: F) -> Result<Ticket<T, E>, Refused<F>>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.database.inner.pipeline.try_submit(self.terms, transaction)
-    }
-
-    /// See [`Database::transact`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn transact<T, E, F>(self, transaction: F) -> Result<T, Failure<E>>
-    where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.database.inner.pipeline.transact(self.terms, transaction)
-    }
-
-    /// See [`Database::submit_then`].
-    pub fn submit_then<T, E, F>(
-        self,
-        transaction: F,
-        callback: impl FnOnce(Result<T, Failure<E>>) + Send + 'static,
-    ) where
-        F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
-        T: Send + 'static,
-        E: Send + 'static,
-    {
-        self.database.inner.pipeline.submit_then(self.terms, transaction, callback);
-    }
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("app.db");
+    /// let db = groupcommit_sqlite::Database::open(path)?;
+    /// db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER, name TEXT)"))?;
+    /// let ticket = db.submit(|tx| tx.execute("INSERT INTO t VALUES (?1, ?2)", (1, "a")));
+    /// let rows = ticket.wait()?; // or `.await`
+    /// assert_eq!(rows, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
 }

@@ -38,7 +38,6 @@ mod error;
 mod ffi;
 mod guard;
 mod load;
-mod medium;
 mod open;
 mod readers;
 mod statement;
@@ -48,7 +47,6 @@ mod wal;
 pub use database::{Database, Submission, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};
-pub use medium::Warning;
 pub use open::Options;
 pub use statement::{Statement, StatementResult, Value};
 pub use transaction::Transaction;
@@ -58,4 +56,5 @@ pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
 };
+pub use groupcommit_medium::Warning;
 pub use rusqlite;

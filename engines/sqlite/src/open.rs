@@ -8,6 +8,7 @@ use std::{
 };
 
 use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
+use groupcommit_medium::Unusable;
 use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
 
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
     error::code,
     ffi,
     guard::Guard,
-    medium,
     readers::Readers,
     wal::Log,
 };
@@ -259,7 +259,8 @@ fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
     if path.exists() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err() {
         return Err(Error::ReadOnly(path.to_owned()));
     }
-    medium::examine(path, &folder)
+    groupcommit_medium::examine(&folder)
+        .map_err(|Unusable(file_system)| Error::FileSystem { path: path.to_owned(), file_system })
 }
 
 fn sqlite(path: &Path, doing: &'static str) -> impl Fn(rusqlite::Error) -> Error {

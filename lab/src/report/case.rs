@@ -116,20 +116,20 @@ fn from_summary(latency: &LatencyMs) -> Vec<(f64, f64)> {
 
 fn class(condition: Condition) -> &'static str {
     match condition {
-        Condition::Default => "default",
-        Condition::Wal | Condition::Shared => "wal",
+        Condition::Default | Condition::Batched => "default",
+        Condition::Wal | Condition::Shared | Condition::Sync => "wal",
         Condition::WalNormal => "wal-normal",
         Condition::GroupcommitBlocking => "blocking",
         Condition::GroupcommitAsync | Condition::Merged => "async",
-        Condition::Connections => "other",
+        Condition::Connections | Condition::SyncThreads => "other",
     }
 }
 
 fn marker(condition: Condition) -> Marker {
     match condition {
-        Condition::Default => Marker::Cross,
-        Condition::Wal | Condition::Shared => Marker::Square,
-        Condition::WalNormal | Condition::Connections => Marker::Diamond,
+        Condition::Default | Condition::Batched => Marker::Cross,
+        Condition::Wal | Condition::Shared | Condition::Sync => Marker::Square,
+        Condition::WalNormal | Condition::Connections | Condition::SyncThreads => Marker::Diamond,
         Condition::GroupcommitBlocking => Marker::Triangle,
         Condition::GroupcommitAsync | Condition::Merged => Marker::Circle,
     }

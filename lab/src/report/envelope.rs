@@ -1,5 +1,7 @@
 //! The adaptive setting beside the best fixed one, load by load.
 
+use crate::measurement::Measurement;
+use crate::quality::paired_ratio;
 use crate::report::case::Case;
 use crate::report::load::{ADAPTIVE, setting};
 use crate::report::section::{Disk, Table};
@@ -18,19 +20,14 @@ pub(super) struct AtLoad {
     rows_per_second: f64,
     best_p99_ms: f64,
     p99_ms: f64,
+    /// The adaptive setting's as a share of the other's, round by round, the median.
+    throughput_share: f64,
+    wait_share: f64,
 }
 
 impl AtLoad {
-    fn throughput_share(&self) -> f64 {
-        self.rows_per_second / self.best_rows_per_second
-    }
-
-    fn wait_share(&self) -> f64 {
-        self.p99_ms / self.best_p99_ms
-    }
-
     fn holds(&self) -> bool {
-        self.throughput_share() >= THROUGHPUT_LEAST && self.wait_share() <= WAIT_MOST
+        self.throughput_share >= THROUGHPUT_LEAST && self.wait_share <= WAIT_MOST
     }
 }
 
@@ -49,7 +46,12 @@ pub(super) fn against_best_fixed(cases: &[Case<'_>]) -> Vec<AtLoad> {
             let best = fixed
                 .max_by(|one, other| rate(one).total_cmp(&rate(other)))
                 .filter(|best| rate(best) > 0.0 && wait(best) > 0.0)?;
+            let share = |figure: fn(&Measurement) -> f64| {
+                paired_ratio(adaptive.repeats(), best.repeats(), figure)
+            };
             Some(AtLoad {
+                throughput_share: share(|m| m.rows_per_second)?,
+                wait_share: share(|m| m.latency_ms.p99)?,
                 in_flight,
                 best: setting(best.first()).to_owned(),
                 best_rows_per_second: rate(best),
@@ -83,10 +85,10 @@ pub(super) fn table(disk: Disk, loads: &[AtLoad]) -> Option<Table> {
             load.best.clone(),
             grouped(load.best_rows_per_second),
             grouped(load.rows_per_second),
-            format!("{:.2}", load.throughput_share()),
+            format!("{:.2}", load.throughput_share),
             significant(load.best_p99_ms),
             significant(load.p99_ms),
-            format!("{:.2}", load.wait_share()),
+            format!("{:.2}", load.wait_share),
             if load.holds() { "yes" } else { "no" }.to_owned(),
         ]
     };

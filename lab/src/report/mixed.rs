@@ -80,13 +80,15 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
 fn finding(cases: &[Case<'_>]) -> Option<String> {
     let of = |condition| cases.iter().find(|case| case.first().condition == condition);
     let ours = of(Condition::GroupcommitAsync)?;
-    let (wal, ours_us) = (of(Condition::Wal)?.median(wall_us), ours.median(wall_us));
+    let reference = cases.iter().find(|case| case.first().condition.is_reference())?;
+    let (wal, ours_us) = (reference.median(wall_us), ours.median(wall_us));
     (wal > 0.0).then(|| {
         format!(
-            "groupcommit-async with {} in flight took {} µs of wall-clock time an operation, {} of wal's {} µs.",
+            "groupcommit-async with {} in flight took {} µs of wall-clock time an operation, {} of {}'s {} µs.",
             grouped(ours.first().in_flight as f64),
             tables::figure(ours_us),
             significant(ours_us / wal),
+            reference.first().condition,
             tables::figure(wal),
         )
     })

@@ -30,6 +30,7 @@ mod published;
 mod rows;
 mod scale;
 mod section;
+mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,9 @@ use crate::report::section::Section;
 
 /// The name of the page in the folder.
 pub const REPORT_FILE: &str = "report.html";
+
+/// The name of the report in short, beside the page.
+pub const SUMMARY_FILE: &str = "summary.md";
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +71,8 @@ struct Run {
     sections: Vec<Section>,
 }
 
-/// Draws the records in `folders` and writes [`REPORT_FILE`], `charts/*.svg` and `csv/*.csv` to the
-/// folder `out`. Each folder is a chapter of its own, and nothing is compared between chapters.
+/// Draws the records in `folders` and writes [`REPORT_FILE`], [`SUMMARY_FILE`], `charts/*.svg` and
+/// `csv/*.csv` to the folder `out`. Each folder is a chapter of its own, and nothing is compared between chapters.
 ///
 /// # Errors
 /// When a folder has no records, the records hold no measurement, or `out` cannot be written.
@@ -91,6 +95,8 @@ pub fn write_report(folders: &[PathBuf], out: &Path) -> Result<Report, LabError>
     write_folder(&out.join("csv"), &tables)?;
     let page = out.join(REPORT_FILE);
     fs::write(&page, page::page(&runs)).map_err(LabError::io("write", &page))?;
+    let short = out.join(SUMMARY_FILE);
+    fs::write(&short, summary::summary(&runs)).map_err(LabError::io("write", &short))?;
     Ok(Report { page, charts: charts.len(), tables: tables.len() })
 }
 

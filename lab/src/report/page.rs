@@ -139,7 +139,7 @@ fn part(part: &Part, several: bool) -> Markup {
     let simulated = part.disk.flush_delay_ms.is_some();
     html! {
         div.simulated[simulated] {
-            @if several || simulated { h3 { (part.disk.heading()) } }
+            @if several || simulated || part.disk.engine.is_some() { h3 { (part.disk.heading()) } }
             @for finding in &part.findings {
                 p.finding { @if simulated { "Simulated. " } (finding) }
             }

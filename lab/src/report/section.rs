@@ -1,5 +1,6 @@
 //! What an experiment contributes to a report, before it becomes a page or files.
 
+use crate::engine::Engine;
 use crate::measurement::Measurement;
 use crate::report::drawing::Drawing;
 use crate::report::lines::LineChart;
@@ -30,9 +31,11 @@ pub(super) struct Part {
     pub(super) tables: Vec<Table>,
 }
 
-/// The disk as it is, or with a delay added to every flush.
+/// An engine on the disk as it is, or with a delay added to every flush.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Disk {
+    /// `None` for SQLite, which goes without saying.
+    pub(super) engine: Option<Engine>,
     pub(super) flush_delay_ms: Option<f64>,
 }
 
@@ -68,25 +71,32 @@ const NARROW: f64 = 360.0;
 impl Disk {
     pub(super) fn of(measurement: &Measurement) -> Self {
         let delayed = measurement.simulated || measurement.flush_delay_ms.is_some();
-        Self { flush_delay_ms: delayed.then(|| measurement.flush_delay_ms.unwrap_or_default()) }
+        let engine = measurement.engine.parse().ok().filter(|&engine| engine != Engine::Sqlite);
+        let flush_delay_ms = delayed.then(|| measurement.flush_delay_ms.unwrap_or_default());
+        Self { engine, flush_delay_ms }
     }
 
     pub(super) fn heading(self) -> String {
-        match self.flush_delay_ms {
-            None => "The disk as it is".to_owned(),
-            Some(delay_ms) => format!("Simulated: {delay_ms} ms more for every flush"),
+        match (self.engine, self.flush_delay_ms) {
+            (None, None) => "The disk as it is".to_owned(),
+            (Some(engine), None) => format!("{} on the disk as it is", engine.title()),
+            (_, Some(delay_ms)) => format!("Simulated: {delay_ms} ms more for every flush"),
         }
     }
 
-    /// For every chart and table of a simulated disk.
+    /// For every chart and table of another engine, or of a simulated disk.
     pub(super) fn remark(self) -> Option<String> {
-        let delay_ms = self.flush_delay_ms?;
+        let Some(delay_ms) = self.flush_delay_ms else {
+            return self.engine.map(|engine| format!("Engine: {}.", engine.title()));
+        };
         Some(format!("Simulated disk: {delay_ms} ms added to every flush."))
     }
 
     /// The end of a file's name.
     pub(super) fn suffix(self) -> String {
-        self.flush_delay_ms.map_or_else(String::new, |delay_ms| format!("-simulated-{delay_ms}ms"))
+        let engine = self.engine.map(|engine| format!("-{engine}"));
+        let delay = self.flush_delay_ms.map(|delay_ms| format!("-simulated-{delay_ms}ms"));
+        [engine, delay].into_iter().flatten().collect()
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn write(disk: Disk, cases: &[Case<'_>]) -> Table {
         let first = case.first();
         let star = if first.durable { "" } else { " *" };
         let wal = cases.iter().find(|other| {
-            other.first().condition == Condition::Wal && other.first().batch == first.batch
+            other.first().condition.is_reference() && other.first().batch == first.batch
         });
         let ratio = wal.map(|wal| wal.median(rate)).filter(|&rate| rate > 0.0).map_or_else(
             || "–".to_owned(),
@@ -111,7 +111,7 @@ pub(super) fn write(disk: Disk, cases: &[Case<'_>]) -> Table {
 
 /// The mixed task.
 pub(super) fn mixed(disk: Disk, cases: &[Case<'_>]) -> Table {
-    let wal = cases.iter().find(|case| case.first().condition == Condition::Wal);
+    let wal = cases.iter().find(|case| case.first().condition.is_reference());
     let reference = wal.map(|wal| wal.median(wall_us)).filter(|&us| us > 0.0);
     let row = |case: &Case<'_>| {
         let reads = |of: fn(&LatencyMs) -> f64| {
@@ -164,6 +164,7 @@ pub(super) fn threads_name(condition: Condition) -> &'static str {
         Condition::Shared => "one commit each, a shared connection",
         Condition::Connections => "one commit each, a connection a thread",
         Condition::Merged => "merged",
+        Condition::SyncThreads => "one synced commit each",
         other => other.name(),
     }
 }
@@ -174,7 +175,8 @@ pub(super) fn threads(disk: Disk, cases: &[Case<'_>]) -> Table {
     let row = |case: &Case<'_>| {
         let first = case.first();
         let shared = cases.iter().find(|other| {
-            other.first().condition == Condition::Shared && other.first().threads == first.threads
+            other.first().condition.is_reference_of_threads()
+                && other.first().threads == first.threads
         });
         let ratio =
             shared.map(|shared| shared.median(rate)).filter(|&rate| rate > 0.0).map_or_else(

@@ -101,6 +101,21 @@ fn with_simulated(records: Vec<Measurement>) -> Vec<Measurement> {
     records.into_iter().chain(simulated).collect()
 }
 
+#[test]
+fn the_summary_has_the_findings_and_the_first_table_of_every_part() {
+    let (folder, _) = report(with_simulated(written()));
+    let summary = std::fs::read_to_string(folder.path().join(SUMMARY_FILE)).expect("written");
+    let page = std::fs::read_to_string(folder.path().join(REPORT_FILE)).expect("written");
+    let findings: Vec<&str> = summary.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    assert!(!findings.is_empty(), "{summary}");
+    for finding in findings {
+        assert!(page.contains(finding), "only the summary says: {finding}");
+    }
+    assert_eq!(summary.matches("#### Simulated: 0.2 ms more").count(), 1);
+    let tables = summary.lines().filter(|line| line.starts_with("|---|")).count();
+    assert_eq!(tables, 2, "{summary}");
+}
+
 fn figures(sections: &[Section]) -> impl Iterator<Item = &Figure> {
     sections.iter().flat_map(|section| &section.parts).flat_map(|part| &part.charts)
 }

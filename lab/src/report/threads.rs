@@ -88,22 +88,24 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
 
 /// At the most threads with which both were measured.
 fn finding(cases: &[Case<'_>]) -> Option<String> {
-    let of = |condition, threads| {
-        cases.iter().find(|c| (c.first().condition, c.first().threads) == (condition, threads))
+    let reference = |threads| {
+        cases.iter().find(|case| {
+            case.first().condition.is_reference_of_threads() && case.first().threads == threads
+        })
     };
     let merged = cases.iter().filter(|case| case.first().condition == Condition::Merged);
     let (merged, shared) = merged
-        .filter_map(|merged| Some((merged, of(Condition::Shared, merged.first().threads)?)))
+        .filter_map(|merged| Some((merged, reference(merged.first().threads)?)))
         .max_by_key(|(merged, _)| merged.first().threads)?;
     let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
     (rate(shared) > 0.0).then(|| {
         format!(
-            "With {} threads, merging made {} documents/s durable, {} times the {} of one commit each on a \
-             shared connection.",
+            "With {} threads, merging made {} documents/s durable, {} times the {} of {}.",
             grouped(merged.first().threads as f64),
             grouped(rate(merged)),
             significant(rate(merged) / rate(shared)),
             grouped(rate(shared)),
+            tables::threads_name(shared.first().condition),
         )
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::condition::Condition;
 use crate::measurement::Measurement;
+use crate::quality::paired_ratio;
 use crate::report::axis::Axis;
 use crate::report::case::{Case, cases};
 use crate::report::distribution::{box_plot, percentile_curves};
@@ -76,9 +77,44 @@ fn heading(batch: usize) -> String {
 }
 
 fn findings(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
+    let mut findings = by_rate(by_batch);
+    findings.extend(by_batch.iter().filter_map(|(batch, cases)| at_equal_load(*batch, cases)));
+    findings
+}
+
+/// The effective throughput of the async condition against the best durable one of others that had
+/// as many callers.
+fn at_equal_load(batch: usize, cases: &[Case<'_>]) -> Option<String> {
+    let effective: fn(&Measurement) -> f64 = |m| m.effective_throughput_1ms;
+    let is_ours = |case: &&Case<'_>| case.first().condition == Condition::GroupcommitAsync;
+    cases.iter().filter(is_ours).find_map(|ours| {
+        let in_flight = ours.first().in_flight;
+        let best = cases
+            .iter()
+            .filter(|case| !is_ours(case) && case.first().durable)
+            .filter(|case| case.first().in_flight == in_flight && in_flight > 1)
+            .max_by(|one, other| one.median(effective).total_cmp(&other.median(effective)))?;
+        let times = paired_ratio(ours.repeats(), best.repeats(), effective)?;
+        Some(format!(
+            "At {}, with {} callers or transactions in flight, the effective throughput of groupcommit-async \
+             was {} times that of the best other durable condition, {}.",
+            heading(batch),
+            grouped(in_flight as f64),
+            significant(times),
+            best.first().condition.name(),
+        ))
+    })
+}
+
+fn by_rate(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
     let Some((batch, cases)) = by_batch.first() else { return Vec::new() };
     let of = |condition| cases.iter().find(|case| case.first().condition == condition);
-    let (Some(wal), Some(ours)) = (of(Condition::Wal), of(Condition::GroupcommitAsync)) else {
+    // Of several numbers of callers, the reference is meant with the fewest.
+    let reference = cases
+        .iter()
+        .filter(|case| case.first().condition.is_reference())
+        .min_by_key(|case| case.first().in_flight);
+    let (Some(wal), Some(ours)) = (reference, of(Condition::GroupcommitAsync)) else {
         return Vec::new();
     };
     let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
@@ -86,12 +122,13 @@ fn findings(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times wal's {}; a caller \
-         waited {} ms at the median, against {} ms.",
+        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times {}'s {}; a \
+         caller waited {} ms at the median, against {} ms.",
         heading(*batch),
         grouped(ours.first().in_flight as f64),
         grouped(rate(ours)),
         significant(rate(ours) / rate(wal)),
+        wal.first().condition,
         grouped(rate(wal)),
         significant(ours.median(|m| m.latency_ms.p50)),
         significant(wal.median(|m| m.latency_ms.p50)),
@@ -235,4 +272,30 @@ fn how_to_read() -> Vec<String> {
     ]
     .map(str::to_owned)
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::tests::example;
+    use crate::report::case::cases;
+
+    #[test]
+    fn effective_throughput_is_compared_at_equal_numbers_in_flight_alone() {
+        let record = |condition, in_flight, effective_throughput_1ms| Measurement {
+            in_flight,
+            effective_throughput_1ms,
+            ..example(condition, 1, 1_000.0)
+        };
+        let records = [
+            record(Condition::Wal, 1, 9_999.0),
+            record(Condition::Wal, 1_000, 50.0),
+            record(Condition::Default, 1_000, 20.0),
+            record(Condition::WalNormal, 1_000, 9_999.0),
+            record(Condition::GroupcommitAsync, 1_000, 200.0),
+        ];
+        let found = at_equal_load(1, &cases(&records)).expect("wal had as many callers");
+        assert!(found.contains("was 4.00 times") && found.contains(", wal."), "{found}");
+        assert_eq!(at_equal_load(1, &cases([&records[0], &records[4]])), None);
+    }
 }

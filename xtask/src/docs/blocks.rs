@@ -12,8 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, hostile, measured, program,
+    endure, fuzz, hostile, measured, program,
     root::read,
+    simulate,
 };
 
 const BEGIN: &str = "<!-- generated: ";
@@ -67,6 +68,8 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["waits"] => measured::waits(),
         ["endurance"] => endure::tables(),
         ["hostile"] => hostile::table(),
+        ["simulation"] => simulate::table(),
+        ["fuzzing"] => fuzz::table(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),

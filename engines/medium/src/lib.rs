@@ -1,8 +1,6 @@
-//! What the database lies on: where a flush promises nothing, or where the log cannot work.
+//! What a database lies on: where a flush promises nothing, and where embedded engines cannot work.
 
 use std::path::Path;
-
-use crate::Error;
 
 /// A file system's magic number, name, and what it means here.
 const FILE_SYSTEMS: [(i64, &str, Verdict); 9] = [
@@ -21,7 +19,7 @@ const FILE_SYSTEMS: [(i64, &str, Verdict); 9] = [
 enum Verdict {
     /// Nothing survives a power cut; a flush returns at once.
     Volatile,
-    /// Shared memory or locks between machines do not work as the log needs them.
+    /// Shared memory or locks between machines do not work as an engine needs them.
     Unusable,
 }
 
@@ -55,8 +53,16 @@ impl std::fmt::Display for Warning {
     }
 }
 
+/// The kind of a file system on which shared memory, or locks, do not work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unusable(pub &'static str);
+
 /// Looks at the file system that holds `folder`.
-pub(crate) fn examine(database: &Path, folder: &Path) -> Result<Vec<Warning>, Error> {
+///
+/// # Errors
+///
+/// [`Unusable`] where an engine that shares memory between processes cannot work.
+pub fn examine(folder: &Path) -> Result<Vec<Warning>, Unusable> {
     let Ok(statfs) = rustix::fs::statfs(folder) else {
         return Ok(Vec::new());
     };
@@ -65,7 +71,7 @@ pub(crate) fn examine(database: &Path, folder: &Path) -> Result<Vec<Warning>, Er
     let mut warnings = Vec::new();
     match judge(magic) {
         Some((file_system, Verdict::Unusable)) => {
-            return Err(Error::FileSystem { path: database.to_owned(), file_system });
+            return Err(Unusable(file_system));
         }
         Some((file_system, Verdict::Volatile)) => warnings.push(Warning::Volatile { file_system }),
         None => {}
@@ -125,7 +131,7 @@ mod tests {
     fn a_database_in_memory_is_warned_of() {
         let shm = Path::new("/dev/shm");
         if rustix::fs::statfs(shm).is_ok_and(|statfs| statfs.f_type == 0x0102_1994) {
-            let warnings = examine(Path::new("/dev/shm/x.db"), shm).unwrap();
+            let warnings = examine(shm).unwrap();
             assert_eq!(warnings, [Warning::Volatile { file_system: "tmpfs" }]);
         }
     }

@@ -1,0 +1,146 @@
+//! Flushing the data file through a descriptor of our own.
+//!
+//! A commit syncs its pages itself and leaves the meta page that leads to them in the page cache.
+//! One `fdatasync` of the file then makes every commit durable that returned before it.
+//!
+//! Invariants:
+//! 1. The descriptor is opened before the environment writes through its own. The operating system
+//!    reports a failed write-back once to each open file description, and LMDB syncs through its
+//!    own inside the next commit: on a shared one, that commit could take the report of a lost meta
+//!    page away from the flush that has to fail because of it.
+//! 2. The descriptor is of the file that LMDB writes: device and inode are compared at every flush.
+//! 3. What an earlier process left in the page cache is flushed before the first acknowledgement,
+//!    and the meta pages are read from the disk again: after a failed write-back they could be
+//!    readable without being there.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use groupcommit_core::{Cause, Flush};
+#[cfg(target_os = "linux")]
+use rustix::fs::{Advice, fadvise};
+
+use crate::Error;
+
+/// What is dropped from the page cache on opening: the two meta pages, and what lies in the same
+/// unit of the cache with them, however large its units are.
+#[cfg(target_os = "linux")]
+const META_BYTES: u64 = 4 << 20;
+
+/// The data file of one environment, open for flushing.
+#[derive(Debug)]
+pub(crate) struct DataFile {
+    file: File,
+    path: PathBuf,
+    identity: Identity,
+    /// Zero, but in experiments.
+    flush_delay: Duration,
+    /// Flushes that succeed before one is made to fail; for tests of what happens then.
+    #[cfg(test)]
+    pub(crate) flushes_until_failure: std::sync::atomic::AtomicI64,
+}
+
+impl DataFile {
+    /// Opens the data file at `path`, creating an empty one if it is missing, and makes what is in
+    /// it durable, with its directory entry.
+    pub(crate) fn open(path: PathBuf, flush_delay: Duration) -> Result<Self, Error> {
+        let failed = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Io { doing, path, source }
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed("open the data file", &path))?;
+        file.sync_all().map_err(failed("flush the data file", &path))?;
+        #[cfg(target_os = "linux")]
+        fadvise(&file, 0, std::num::NonZeroU64::new(META_BYTES), Advice::DontNeed)
+            .map_err(|error| failed("read the meta pages anew of", &path)(error.into()))?;
+        let identity = identity(&path).map_err(failed("look at", &path))?;
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed("flush the folder", folder))?;
+        Ok(Self {
+            file,
+            path,
+            identity,
+            flush_delay,
+            #[cfg(test)]
+            flushes_until_failure: i64::MAX.into(),
+        })
+    }
+
+    /// Size of the file in bytes.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(|source| Error::Io {
+            doing: "look at",
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Makes everything durable that was written before.
+    pub(crate) fn flush(&self) -> Result<(), Error> {
+        let io_error = |source: io::Error| Error::Io {
+            doing: "flush the data file",
+            path: self.path.clone(),
+            source,
+        };
+        #[cfg(test)]
+        if self.flushes_until_failure.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            return Err(io_error(io::Error::other("a flush that a test made fail")));
+        }
+        self.file.sync_data().map_err(io_error)?;
+        // Never in use, only where an experiment shows a slower disk.
+        if !self.flush_delay.is_zero() {
+            std::thread::sleep(self.flush_delay);
+        }
+        match identity(&self.path) {
+            Ok(identity) if identity == self.identity => Ok(()),
+            Ok(_) => Err(Error::Replaced(self.path.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Error::Replaced(self.path.clone()))
+            }
+            Err(error) => Err(io_error(error)),
+        }
+    }
+}
+
+/// Which file a path leads to: device and inode.
+type Identity = (u64, u64);
+
+/// Asks for nothing but the inode: to ask for times as well can make the next write dearer.
+#[cfg(target_os = "linux")]
+fn identity(path: &Path) -> io::Result<Identity> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
+    Ok((makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn identity(path: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// The flusher that the pipeline calls.
+#[derive(Debug, Clone)]
+pub(crate) struct DataFlusher(pub(crate) Arc<DataFile>);
+
+impl Flush for DataFlusher {
+    fn flush(&self) -> Result<(), Cause> {
+        self.0.flush().map_err(|error| Arc::new(error) as Cause)
+    }
+}

@@ -1,0 +1,241 @@
+//! Opening a database: everything that has to be true before the first promise is made.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+use groupcommit_medium::Unusable;
+use heed::{CommitOrAbort, Env, MdbError, WithoutTls, types::Bytes};
+
+use crate::{
+    Database, Error, Table,
+    database::Inner,
+    engine::Writer,
+    environment::Environment,
+    exclusive::Exclusive,
+    ffi::{self, Shape},
+    file::DataFile,
+    gate::Gate,
+};
+
+/// The unit in which a map is sized: a multiple of every page size in use.
+const MAP_UNIT_BYTES: usize = 1 << 20;
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct Options {
+    create: bool,
+    map_bytes: usize,
+    map_bytes_max: usize,
+    tables_max: u32,
+    readers_max: u32,
+    limits: Limits,
+    formation: Formation,
+    flush_delay: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// Creates the database when it is missing, with a map of 1 GiB that grows to at most 1 TiB,
+    /// 128 tables and 512 readers at once, and admits [`Limits::default`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            create: true,
+            map_bytes: 1 << 30,
+            map_bytes_max: 1 << 40,
+            tables_max: 128,
+            readers_max: 512,
+            limits: Limits::default(),
+            formation: Formation::default(),
+            flush_delay: Duration::ZERO,
+        }
+    }
+
+    /// Whether to create a database that is missing.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How much address space the map has at first, in bytes, rounded up to whole MiB. It takes no
+    /// memory and no room on the disk; when it is full it grows by itself, which waits for reads to
+    /// end.
+    #[must_use]
+    pub fn map_bytes(mut self, bytes: usize) -> Self {
+        self.map_bytes = bytes;
+        self
+    }
+
+    /// How far the map may grow, in bytes.
+    #[must_use]
+    pub fn map_bytes_max(mut self, bytes: usize) -> Self {
+        self.map_bytes_max = bytes;
+        self
+    }
+
+    /// How many named tables may be opened.
+    #[must_use]
+    pub fn tables_max(mut self, tables: u32) -> Self {
+        self.tables_max = tables;
+        self
+    }
+
+    /// How many reads may run at once, in all processes together; the first process that opens the
+    /// environment decides.
+    #[must_use]
+    pub fn readers_max(mut self, readers: u32) -> Self {
+        self.readers_max = readers.max(1);
+        self
+    }
+
+    /// How much may be in flight at once.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How groups are formed: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn formation(mut self, formation: Formation) -> Self {
+        self.formation = formation;
+        self
+    }
+
+    /// Makes every flush of the data file take so much longer, as on a slower disk: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn flush_delay(mut self, delay: Duration) -> Self {
+        self.flush_delay = delay;
+        self
+    }
+
+    /// Opens the database at `path`: a folder that holds `data.mdb`, as is LMDB's custom, or, where
+    /// there is one already, a data file without a folder.
+    ///
+    /// # Durability
+    ///
+    /// What an earlier process left in the file is synced before this returns: it may have been
+    /// readable without being durable.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the database from being used so that every promise holds; see [`Error`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, Error> {
+        let path = path.as_ref();
+        let is_file = path.is_file();
+        let data_path = if is_file { path.to_owned() } else { path.join("data.mdb") };
+        if !self.create && !data_path.exists() {
+            return Err(Error::Missing(path.to_owned()));
+        }
+        let folder = prepare_folder(path, is_file)?;
+        let warnings = groupcommit_medium::examine(&folder).map_err(|Unusable(file_system)| {
+            Error::FileSystem { path: path.to_owned(), file_system }
+        })?;
+        for warning in &warnings {
+            tracing::warn!(path = %path.display(), "{warning}");
+        }
+        let data = Arc::new(DataFile::open(data_path, self.flush_delay)?);
+        let shape = Shape {
+            map_bytes: self.first_map_bytes(data.bytes()?),
+            tables_max: self.tables_max,
+            readers_max: self.readers_max,
+            is_file,
+        };
+        let env = ffi::open(path, shape).map_err(|error| explain(path, error))?;
+        let _cleared = env.clear_stale_readers().map_err(|error| explain(path, error))?;
+        let main_table = open_main_table(&env).map_err(|error| explain(path, error))?;
+        // What LMDB itself wrote on creating the file.
+        data.flush()?;
+        // Some of the slots are left to other processes.
+        let passes_max =
+            (env.max_readers() as usize).saturating_sub(env.max_readers() as usize / 8);
+        let gate = Arc::new(Gate::new(env.clone(), passes_max));
+        let environment = Environment {
+            env,
+            gate: gate.clone(),
+            path: path.to_owned(),
+            map_bytes_max: self.map_bytes_max.next_multiple_of(MAP_UNIT_BYTES),
+            main_table,
+        };
+        let writer = Writer {
+            exclusive: Some(Exclusive { environment, doubt: None }),
+            data: data.clone(),
+            members: Vec::new(),
+        };
+        let settings = Settings {
+            limits: self.limits,
+            label: path.display().to_string(),
+            formation: self.formation,
+            ..Settings::default()
+        };
+        let pipeline = Pipeline::new(writer, settings);
+        Ok(Database::new(Inner { gate, pipeline, data, warnings, main_table }))
+    }
+
+    /// A map in which what is there has room to double.
+    fn first_map_bytes(&self, file_bytes: u64) -> usize {
+        let there = usize::try_from(file_bytes).unwrap_or(usize::MAX / 4);
+        self.map_bytes
+            .max(there.saturating_mul(2))
+            .max(MAP_UNIT_BYTES)
+            .next_multiple_of(MAP_UNIT_BYTES)
+    }
+}
+
+/// Opens the unnamed table, which is always there.
+fn open_main_table(env: &Env<WithoutTls>) -> heed::Result<Table> {
+    let txn = env.write_txn()?;
+    let opened = env.create_databases_and_commit(txn, |opener, txn| {
+        opener.create_database::<Bytes, Bytes>(txn, None).map(CommitOrAbort::<_, ()>::Commit)
+    })?;
+    opened.commit().ok_or(heed::Error::Mdb(MdbError::BadDbi))
+}
+
+/// The folder that holds the data file; created if it alone is missing.
+fn prepare_folder(path: &Path, is_file: bool) -> Result<PathBuf, Error> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    if is_file {
+        return Ok(parent);
+    }
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    if !parent.is_dir() {
+        return Err(Error::FolderMissing(parent));
+    }
+    let failed = |doing, path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Io { doing, path, source }
+    };
+    std::fs::create_dir(path).map_err(failed("create the folder", path))?;
+    std::fs::File::open(&parent)
+        .and_then(|parent| parent.sync_all())
+        .map_err(failed("flush the folder", &parent))?;
+    Ok(path.to_owned())
+}
+
+/// The error of an attempt to open, in the words of the one who must mend it.
+fn explain(path: &Path, error: heed::Error) -> Error {
+    match error {
+        heed::Error::EnvAlreadyOpened => Error::AlreadyOpen(path.to_owned()),
+        heed::Error::Mdb(MdbError::Invalid | MdbError::VersionMismatch | MdbError::Corrupted) => {
+            Error::NotADatabase { path: path.to_owned(), source: error }
+        }
+        source => Error::Lmdb { doing: "open", path: path.to_owned(), source },
+    }
+}
