@@ -33,7 +33,7 @@ use crate::{
     ffi,
     guard::Guard,
     readers::Inside,
-    transaction::Transaction,
+    transaction::{Transaction, uninterrupted},
     wal::{Log, LogFlusher},
 };
 
@@ -129,8 +129,7 @@ impl Engine for Writer {
             .roll_back()
             .map_err(|error| self.ground.fatal("roll back on", error))?;
         self.connection.flush_prepared_statement_cache();
-        self.detach_others()
-            .and_then(|()| self.empty_temp())
+        uninterrupted(|| self.detach_others().and_then(|()| self.empty_temp()))
             .map_err(|error| self.ground.fatal("take away what an exclusive left on", error))?;
         self.settle_connection()?;
         self.guard.take_schema_change();
@@ -179,8 +178,10 @@ impl Writer {
     /// itself.
     fn settle_connection(&mut self) -> Result<(), Cause> {
         let busy_timeout = self.ground.busy_timeout;
-        let settled = connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
-            .and_then(|()| Configuration::of(&self.connection));
+        let settled = uninterrupted(|| {
+            connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
+                .and_then(|()| Configuration::of(&self.connection))
+        });
         self.ground.configuration =
             settled.map_err(|error| self.ground.fatal("restore the connection to", error))?;
         Ok(())

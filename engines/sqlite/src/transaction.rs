@@ -5,9 +5,9 @@ use std::{
     ops::Deref,
 };
 
-use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
+use rusqlite::{CachedStatement, Connection, ErrorCode, Params, Row, Statement};
 
-use crate::{Error, guard::Guard};
+use crate::{Error, error::code, guard::Guard};
 
 /// The transaction that a closure runs in: rusqlite's own [`Connection`], by reference, inside an
 /// open transaction that is not the closure's to end.
@@ -225,7 +225,7 @@ impl<'g> Transaction<'g> {
 
     /// Begins a write transaction: from here on nobody else writes.
     pub(crate) fn begin(&self) -> rusqlite::Result<()> {
-        self.speak(&format!("BEGIN IMMEDIATE /* {:016x} */", self.nonce))
+        uninterrupted(|| self.speak(&format!("BEGIN IMMEDIATE /* {:016x} */", self.nonce)))
     }
 
     pub(crate) fn commit(&self) -> rusqlite::Result<()> {
@@ -235,10 +235,12 @@ impl<'g> Transaction<'g> {
     /// Rolls back if a transaction is open.
     pub(crate) fn roll_back(&self) -> rusqlite::Result<()> {
         self.savepoints_open.set(0);
-        if self.connection.is_autocommit() {
-            return Ok(());
-        }
-        self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
+        uninterrupted(|| {
+            if self.connection.is_autocommit() {
+                return Ok(());
+            }
+            self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
+        })
     }
 
     /// Forgets what the member that has just run may have left, and says what it used.
@@ -260,6 +262,25 @@ impl<'g> Transaction<'g> {
         statements.iter().map(|statement| statement.run(self)).collect()
     }
 }
+
+/// Runs what the engine cannot go on without again while it is interrupted: a closure may have handed
+/// the connection's interrupt handle to another thread.
+pub(crate) fn uninterrupted<T>(
+    mut run: impl FnMut() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let mut left = INTERRUPTS_MAX;
+    loop {
+        match run() {
+            Err(error) if left > 0 && code(&error) == Some(ErrorCode::OperationInterrupted) => {
+                left -= 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// How often in a row the engine lets itself be interrupted.
+const INTERRUPTS_MAX: u32 = 10_000;
 
 fn rolled_back() -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(Box::new(Error::RolledBack))
