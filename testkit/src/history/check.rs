@@ -201,7 +201,7 @@ impl<'h> Commits<'h> {
     /// The prefixes that hold what `read` saw: from the first to before the second.
     fn explained_by(&self, read: &Read) -> Result<(u64, u64), Violation> {
         let (mut least, mut beyond) = (read.seen.position, read.seen.position + 1);
-        let last = self.start.position + self.in_order.len() as u64;
+        let newest = self.start.position + self.in_order.len() as u64;
         for (cell, &token) in read.seen.cells.iter().enumerate() {
             let phantom = || Violation::Phantom { read: read.clone(), cell, token };
             let writes = self.of_cell.get(cell).ok_or_else(phantom)?;
@@ -212,9 +212,9 @@ impl<'h> Commits<'h> {
             };
             let index = writes.binary_search(&position).map_err(|_| phantom())?;
             least = least.max(position);
-            beyond = beyond.min(writes.get(index + 1).copied().unwrap_or(last + 1));
+            beyond = beyond.min(writes.get(index + 1).copied().unwrap_or(newest + 1));
         }
-        if least >= beyond || least > last || read.seen.cells.len() != self.start.cells.len() {
+        if least >= beyond || least > newest || read.seen.cells.len() != self.start.cells.len() {
             return Err(Violation::Torn { read: read.clone() });
         }
         Ok((least, beyond))

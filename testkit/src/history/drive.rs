@@ -185,12 +185,12 @@ fn write<S: Store>(
     first: Token,
     mut rng: Rng,
 ) -> Vec<Write> {
-    let mut writes: Vec<Write> = Vec::with_capacity(load.writes_a_round);
+    let mut done: Vec<Write> = Vec::with_capacity(load.writes_a_round);
     let mut in_flight: VecDeque<(Write, S::Pending)> = VecDeque::new();
     let mut settle = |(mut write, pending): (Write, S::Pending)| {
         write.position = store.wait(pending);
         write.ended_ns = now_ns(clock);
-        writes.push(write);
+        done.push(write);
     };
     for token in (first..).take(load.writes_a_round) {
         let cells: Vec<u16> = (0..rng.usize(1..4)).map(|_| rng.u16(0..load.cells)).collect();
@@ -208,7 +208,7 @@ fn write<S: Store>(
         }
     }
     in_flight.into_iter().for_each(&mut settle);
-    writes
+    done
 }
 
 fn read<S: Store>(store: &S, clock: Instant, durable: bool, witness: bool) -> Read {

@@ -45,10 +45,15 @@ impl Fates {
     fn settle(&mut self, id: i64, outcome: &Outcome) {
         match outcome {
             Ok(_) => self.committed.insert(id),
-            Err(Failure::Rejected(_)) => self.without_effect.insert(id),
-            Err(Failure::NotRun(
-                NotRun::Closed | NotRun::Cancelled | NotRun::DeadlinePassed | NotRun::Overloaded,
-            )) => self.without_effect.insert(id),
+            Err(
+                Failure::Rejected(_)
+                | Failure::NotRun(
+                    NotRun::Closed
+                    | NotRun::Cancelled
+                    | NotRun::DeadlinePassed
+                    | NotRun::Overloaded,
+                ),
+            ) => self.without_effect.insert(id),
             Err(other) => panic!("{id}: {other:?}"),
         };
     }
