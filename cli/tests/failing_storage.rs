@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write as _;
+use std::iter;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -57,10 +58,8 @@ fn a_disk_that_runs_full_stops_it_at_a_durable_position_and_it_goes_on_when_ther
     let Some(disk) = SmallDisk::mount(32) else { return };
     std::fs::write(disk.path("ballast"), vec![7; 20 << 20]).expect("fits");
     let place = Place::new();
-    let mut input = String::from("a,b\n");
-    for number in 1..=RECORDS {
-        input += &format!("{number},{}\n", "x".repeat(200));
-    }
+    let lines = (1..=RECORDS).map(|number| format!("{number},{}\n", "x".repeat(200)));
+    let input: String = iter::once("a,b\n".to_owned()).chain(lines).collect();
     let input = place.write("in.csv", input);
     let ingest = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
