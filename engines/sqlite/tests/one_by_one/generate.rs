@@ -240,7 +240,7 @@ const ENDLESS: [&str; 3] = [
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
      INSERT OR REPLACE INTO huge SELECT 10 + i % 5, zeroblob(i % 5000) FROM n",
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
-     DELETE FROM huge WHERE id > (SELECT sum(i) FROM n)",
+     SELECT (SELECT sum(i) FROM n), count(*) FROM parent",
 ];
 
 const EXCLUSIVES: [&str; 9] = [
