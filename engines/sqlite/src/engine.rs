@@ -146,7 +146,7 @@ impl Engine for Writer {
         // closed a database may open, move or delete it at once.
         let nothing = Connection::open_in_memory()
             .map_err(|error| self.ground.fatal("close the connection to", error))?;
-        drop(std::mem::replace(&mut self.connection, nothing));
+        ffi::close(std::mem::replace(&mut self.connection, nothing));
         Ok(())
     }
 }

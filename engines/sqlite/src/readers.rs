@@ -17,6 +17,8 @@ use rusqlite::{
     hooks::{AuthAction, AuthContext, Authorization},
 };
 
+use crate::ffi;
+
 /// Statements that each reading connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
 
@@ -97,7 +99,7 @@ impl Readers {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
-        state.idle.clear();
+        state.idle.drain(..).for_each(ffi::close);
         self.returned.notify_all();
     }
 
@@ -164,7 +166,7 @@ impl std::ops::Deref for Lent<'_> {
 
 impl Lent<'_> {
     fn give_back(mut self) {
-        crate::ffi::reset_statements(&self);
+        ffi::reset_statements(&self);
         let whole = self.is_autocommit() || self.execute_batch("ROLLBACK").is_ok();
         let Some(connection) = self.connection.take_if(|_| whole) else {
             return; // closed by dropping
@@ -173,13 +175,18 @@ impl Lent<'_> {
         if !state.closed && state.open <= self.readers.max {
             state.open += 1; // what dropping `self` takes away again
             state.idle.push(connection);
+            return;
         }
+        drop(state);
+        ffi::close(connection);
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        drop(self.connection.take());
+        if let Some(connection) = self.connection.take() {
+            ffi::close(connection);
+        }
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open -= 1;
         drop(state);
