@@ -113,7 +113,7 @@ pub(crate) fn tables() -> Result<String> {
     row("rounds, each checked", grouped(history.rounds))?;
     row("violations", history.violations.to_string())?;
     row("flushes, engine commits", pair(history.flushes, history.engine_commits))?;
-    row("longest log, frames", grouped(history.wal_frames_max))?;
+    row("log at the end of a round, at most, frames", grouped(history.wal_frames_max))?;
     row(
         "longest wait for a write, a read",
         waits(&history.longest_write_ms, &history.longest_read_ms),
