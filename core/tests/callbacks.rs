@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{Disk, open, open_with, put};
-use groupcommit_core::{Failure, Limits, NotRun, Terms};
+use groupcommit_core::{Failure, Limits, NotRun, Pipeline, Terms};
 
 /// Long enough for anything that does not hang.
 const FOREVER: Duration = Duration::from_secs(20);
@@ -89,12 +89,16 @@ fn one_databases_callbacks_give_way_to_anothers() {
     let holding =
         changed.wait_timeout_while(state.lock().unwrap(), FOREVER, |state| state.0 < busy.len());
     assert!(!holding.unwrap().1.timed_out(), "not every callback has a thread");
+    // Two flushes later all callbacks of a database stand in the line.
+    let two_flushes = |pipeline: &Arc<Pipeline<common::Memory>>| {
+        pipeline.transact(Terms::default(), put(2)).unwrap();
+        pipeline.transact(Terms::default(), put(3)).unwrap();
+    };
+    busy.iter().for_each(two_flushes);
     let other = open(&Disk::new());
     let (sender, called) = mpsc::channel();
     other.submit_then(Terms::default(), put(1), move |_| sender.send(()).unwrap());
-    // Two flushes later it stands in the line.
-    other.transact(Terms::default(), put(2)).unwrap();
-    other.transact(Terms::default(), put(3)).unwrap();
+    two_flushes(&other);
     state.lock().unwrap().1 = true;
     changed.notify_all();
     let in_time = called.recv_timeout(FOREVER);

@@ -102,11 +102,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Gives one target its inputs, and returns how many bytes these were.
-fn round(test: &str, seed: u64, inputs: u64) -> Result<u64> {
+fn round(target: &str, seed: u64, inputs: u64) -> Result<u64> {
     let output = cargo()
         .args(["test", "--quiet", "--package", "groupcommit-cli"])
         .args(["--bin", "groupcommit", "--", "--exact", "--nocapture"])
-        .arg(format!("ingest::fuzz::{test}"))
+        .arg(format!("ingest::fuzz::{target}"))
         .env("GROUPCOMMIT_FUZZ_SEED", seed.to_string())
         .env("GROUPCOMMIT_FUZZ_INPUTS", inputs.to_string())
         .output()
@@ -114,13 +114,13 @@ fn round(test: &str, seed: u64, inputs: u64) -> Result<u64> {
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(
         output.status.success(),
-        "fuzzing {test} found a failure:\n{text}{}",
+        "fuzzing {target} found a failure:\n{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
     // `fuzz: FOLDER N inputs, N bytes`
     let line = text.lines().find_map(|line| line.split_once("fuzz: "));
     let bytes = line.and_then(|(_, line)| line.rsplit(' ').nth(1)?.parse().ok());
-    bytes.with_context(|| format!("{test} did not run:\n{text}"))
+    bytes.with_context(|| format!("{target} did not run:\n{text}"))
 }
 
 /// The figures of the last recorded run, for the documentation.

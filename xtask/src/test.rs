@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, program::cargo, root::root};
+use crate::{docs, layers, program::cargo, root::root, simulate};
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
@@ -51,7 +51,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         "examples in documentation",
         &mut cargo_with(&["test", "--quiet", "--workspace", "--doc"]),
     )?;
-    step("interleavings", &mut interleavings())?;
+    step("interleavings and simulation", &mut interleavings())?;
+    timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
 }

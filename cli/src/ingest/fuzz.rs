@@ -36,13 +36,13 @@ fn fuzz(folder: &str, check: impl Fn(&[u8], &mut fastrand::Rng)) {
     let mut try_one = |what: &str, seed: u64, input: &[u8]| {
         bytes += input.len();
         let mut rng = fastrand::Rng::with_seed(seed);
-        if catch_unwind(AssertUnwindSafe(|| check(input, &mut rng))).is_err() {
-            panic!(
-                "{folder} input {what} breaks: replay with GROUPCOMMIT_FUZZ_INPUTS=1 \
-                 GROUPCOMMIT_FUZZ_SEED={seed}; it is\n{}",
-                input.escape_ascii()
-            );
-        }
+        let held = catch_unwind(AssertUnwindSafe(|| check(input, &mut rng)));
+        assert!(
+            held.is_ok(),
+            "{folder} input {what} breaks: replay with GROUPCOMMIT_FUZZ_INPUTS=1 \
+             GROUPCOMMIT_FUZZ_SEED={seed}; it is\n{}",
+            input.escape_ascii()
+        );
     };
     for (name, content) in &mutator.corpus {
         (0..20).for_each(|seed| try_one(name, seed, content));
