@@ -60,10 +60,10 @@ impl Counts {
 
 fn run(schema: &str, held: bool, members: &[Member], counts: &Counts) -> Result<(), TestCaseError> {
     let test = common::Scratch::new(schema);
-    let hold = held.then(|| common::hold(&test.db));
+    let all = held.then(|| common::hold(&test.db));
     let submitted: Vec<_> = members.iter().map(|member| submit(&test.db, member)).collect();
-    if let Some(hold) = hold {
-        hold.release().wait().unwrap();
+    if let Some(all) = all {
+        all.release().wait().unwrap();
     }
     let ends: Vec<_> = submitted.into_iter().map(end).collect();
     test.db.flush().unwrap();
