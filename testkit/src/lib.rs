@@ -1,5 +1,5 @@
 //! What tests of all engines share; no part of a program in use.
 //!
-//! [`conformance`] is the suite that every engine passes.
+//! [`mod@conformance`] is the suite that every engine passes.
 
 pub mod conformance;
