@@ -109,12 +109,13 @@ impl<'a> Section<'a> {
         match (self.experiment, self.arrivals) {
             ("mixed", _) => {
                 "wall, user, system: seconds, of all operations together. x wal, x sync: wall time an\n\
-                 operation against that of `wal` or `sync`, lower is better. write: what a caller waits for a write."
+                 operation against that of `wal` or `sync`, lower is better. write: what a caller waits for\n\
+                 a write."
             }
             ("threads", _) => {
-                "rows/s: median over the repeats. x shared, x sync: against one commit each on a\n\
-                 shared connection, or the engine's own, with as many threads. wait: what a thread waits for its transaction. group: transactions a\n\
-                 commit."
+                "rows/s: median over the repeats. x shared, x sync: against one commit each on a shared\n\
+                 connection, or the engine's own, with as many threads. wait: what a thread waits for its\n\
+                 transaction. group: transactions a commit."
             }
             ("load", Some("open")) => {
                 "wait: from the intended arrival, in milliseconds. Beside the adaptive setting, the fixed one\n\

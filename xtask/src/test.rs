@@ -12,6 +12,9 @@ use clap::Args;
 
 use crate::{docs, layers, program::cargo, root::root, simulate};
 
+/// The features that build every engine, also those that a plain build leaves out.
+const ALL_ENGINES: &str = "groupcommit/all,groupcommit-lab/all,groupcommit-cli/all";
+
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {}
@@ -28,6 +31,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             "--quiet",
             "--workspace",
             "--all-targets",
+            "--features",
+            ALL_ENGINES,
             "--",
             "--deny",
             "warnings",
@@ -36,20 +41,26 @@ pub(crate) fn run(_: &Options) -> Result<()> {
     step(
         "rustdoc",
         cargo_with(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"])
+            .args(["--features", ALL_ENGINES])
             .env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links"),
     )?;
     timed("layers", layers::check)?;
     timed("documents", docs::check)?;
     // The tests run the examples as programs; `cargo test` would build them so only by default, and
     // not when it is told which targets to test.
-    step("examples", &mut cargo_with(&["build", "--quiet", "--workspace", "--examples"]))?;
+    step(
+        "examples",
+        cargo_with(&["build", "--quiet", "--workspace", "--examples"])
+            .args(["--features", ALL_ENGINES]),
+    )?;
     step(
         "tests",
-        &mut cargo_with(&["test", "--quiet", "--workspace", "--lib", "--bins", "--tests"]),
+        cargo_with(&["test", "--quiet", "--workspace", "--lib", "--bins", "--tests"])
+            .args(["--features", ALL_ENGINES]),
     )?;
     step(
         "examples in documentation",
-        &mut cargo_with(&["test", "--quiet", "--workspace", "--doc"]),
+        cargo_with(&["test", "--quiet", "--workspace", "--doc"]).args(["--features", ALL_ENGINES]),
     )?;
     step("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;

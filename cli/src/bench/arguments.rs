@@ -293,11 +293,6 @@ fn conditions(asked: Option<&Vec<Condition>>, all: &[Condition]) -> Vec<Conditio
     asked.cloned().unwrap_or_else(|| all.to_vec())
 }
 
-/// As published for SQLite; elsewhere single rows are set against batches made by hand.
-fn batches_of(engine: Engine) -> Vec<usize> {
-    if engine == Engine::Sqlite { WriteOptions::default().batches } else { vec![1] }
-}
-
 fn command_line() -> String {
     std::env::args().collect::<Vec<_>>().join(" ")
 }
@@ -321,7 +316,10 @@ impl WriteArguments {
     pub(super) fn to_options(&self) -> WriteOptions {
         WriteOptions {
             rows: self.rows.get(),
-            batches: self.batch.as_deref().map_or_else(|| batches_of(self.common.engine), numbers),
+            batches: self
+                .batch
+                .as_deref()
+                .map_or_else(|| WriteOptions::batches_of(self.common.engine), numbers),
             in_flight: numbers(&self.in_flight),
             threads: numbers(&self.threads),
             conditions: conditions(

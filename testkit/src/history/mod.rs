@@ -11,7 +11,7 @@
 //!   cell 1      -      b      b      d        one that saw (a, d) saw no prefix of them
 //! ```
 //!
-//! [`check`] demands, of the writes and reads of many threads:
+//! [`check()`] demands, of the writes and reads of many threads:
 //!
 //! 1. Commits have the positions 1, 2, 3, ...: no hole, none twice.
 //! 2. Real time among writes: one whose ticket resolved before another was submitted comes first.
