@@ -1,9 +1,12 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`, `cargo xtask simulate`, `cargo xtask fuzz`.
+//! `cargo xtask measure`, and the long forms of tests: `cargo xtask simulate`, `fuzz`, `endure` and
+//! `hostile`.
 
 mod docs;
+mod endure;
 mod experiments;
 mod fuzz;
+mod hostile;
 mod layers;
 mod libclang;
 mod measure;
@@ -40,6 +43,10 @@ enum Command {
     Simulate(simulate::Options),
     /// Feed hostile inputs to what reads them
     Fuzz(fuzz::Options),
+    /// Let readers, writers and too much load go on for minutes, and check what they saw
+    Endure(endure::Options),
+    /// Run hostile transactions from many seeds, and compare each with running them one by one
+    Hostile(hostile::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -53,6 +60,8 @@ fn main() -> ExitCode {
         Command::Experiments(options) => experiments::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Endure(options) => endure::run(&options),
+        Command::Hostile(options) => hostile::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

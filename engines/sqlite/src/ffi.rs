@@ -97,6 +97,25 @@ pub(crate) fn reset_statements(connection: &Connection) {
     }
 }
 
+/// Drops `connection` with the statements that callers leaked (`mem::forget`), which would keep it,
+/// and the files and locks that it holds, open for ever.
+pub(crate) fn close(connection: Connection) {
+    connection.flush_prepared_statement_cache();
+    // SAFETY: the handle is valid as above. Every statement borrows the connection, which is owned
+    // here, and those in its cache are finalized, so what is left is owned by nobody any more.
+    unsafe {
+        loop {
+            let statement = ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut());
+            if statement.is_null() {
+                break;
+            }
+            // The code repeats how the last step ended.
+            ffi::sqlite3_finalize(statement);
+        }
+    }
+    drop(connection);
+}
+
 /// Rows that the last statement of this connection changed.
 ///
 /// # Safety

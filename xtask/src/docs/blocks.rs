@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    fuzz, measured, program,
+    endure, fuzz, hostile, measured, program,
     root::read,
     simulate,
 };
@@ -66,6 +66,8 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
+        ["endurance"] => endure::tables(),
+        ["hostile"] => hostile::table(),
         ["simulation"] => simulate::table(),
         ["fuzzing"] => fuzz::table(),
         ["constants", words @ ..] => constants::table(words),
