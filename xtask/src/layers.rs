@@ -5,12 +5,13 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 5] = [
+const MAY_USE: [(&str, &[&str]); 6] = [
     ("groupcommit-core", &[]),
     ("groupcommit-sqlite", &["groupcommit-core"]),
     ("groupcommit", &["groupcommit-core", "groupcommit-sqlite"]),
     ("groupcommit-lab", &["groupcommit"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
+    ("groupcommit-testkit-power", &["groupcommit-core", "groupcommit-sqlite"]),
 ];
 
 pub(crate) fn check() -> Result<()> {
