@@ -13,7 +13,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    control,
+    control::{self, Control},
     medium::{self, Medium, Switch},
     record::Reader,
     schedule::{End, Schedule, Terms},
@@ -101,9 +101,10 @@ pub(crate) struct Record {
     pub(crate) kills: u64,
     /// Writes of the device that were made to fail.
     pub(crate) failed_writes: u64,
-    /// Rows that a writer without flushes was told were committed, and how many of them were gone.
-    pub(crate) control_rows: u64,
-    pub(crate) control_rows_lost: u64,
+    /// Acknowledged while the power was being cut, and how many of these were gone.
+    pub(crate) late: u64,
+    pub(crate) late_lost: u64,
+    pub(crate) control: Control,
     pub(crate) lost: u64,
     pub(crate) holes: u64,
     pub(crate) partial: u64,
@@ -162,6 +163,8 @@ struct Session<'a> {
     unknown: u64,
     failed_writes: u64,
     databases: u64,
+    late: u64,
+    late_lost: u64,
 }
 
 fn cycles<S: Subject>(options: &Options) -> Result<()> {
@@ -187,13 +190,12 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
         unknown: 0,
         failed_writes: 0,
         databases: 0,
+        late: 0,
+        late_lost: 0,
     };
-    let (control_rows, control_rows_lost) = control::run(&mut session.medium)?;
-    println!(
-        "control: {control_rows_lost} of {control_rows} rows that were committed without a flush \
-         were gone"
-    );
-    ensure!(control_rows_lost > 0, "this medium loses nothing, so nothing can be shown on it");
+    let control = control::run(&mut session.medium)?;
+    println!("{control}");
+    ensure!(control.rows_lost > 0, "this medium loses nothing, so nothing can be shown on it");
     session.medium.start_anew()?;
     let mut done = 0;
     let mut begun_at = options.first;
@@ -217,11 +219,14 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
     session.unknown += session.promised.unknown;
     let violations = session.violations;
     println!(
-        "{} on {}: {done} cycles, {} acknowledged, {} unknown; {violations}",
+        "{} on {}: {done} cycles, {} acknowledged, {} unknown, {} during the cut \
+         ({} of them gone); {violations}",
         options.engine.as_str(),
         options.medium.as_str(),
         session.acknowledged,
         session.unknown,
+        session.late,
+        session.late_lost,
     );
     let record = Record {
         engine: options.engine.as_str(),
@@ -233,8 +238,9 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
         unknown: session.unknown,
         kills: session.kills,
         failed_writes: session.failed_writes,
-        control_rows,
-        control_rows_lost,
+        late: session.late,
+        late_lost: session.late_lost,
+        control,
         lost: violations.lost,
         holes: violations.holes,
         partial: violations.partial,
@@ -288,6 +294,8 @@ impl Session<'_> {
         let subject = S::open(&self.medium.path()).context("cannot open the database again")?;
         let found = subject.look()?;
         let mut violations = verify::judge(&found, &self.promised);
+        let (late, late_lost) = self.promised.take_late(&found);
+        (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
         if let Err(error) = subject.check_integrity() {
             println!("cycle {cycle}: {error:#}");
             violations.other += 1;

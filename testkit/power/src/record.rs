@@ -26,6 +26,8 @@ pub(crate) enum Record {
     ReadDurable(u64),
     /// A transaction that fails on purpose was said to have come to something else.
     WrongOutcome,
+    /// The power is about to be cut. What is recorded later was not acknowledged before the cut.
+    Cutting,
 }
 
 const RECORD_BYTES: usize = 16;
@@ -39,6 +41,7 @@ impl Record {
             Self::Unknown(value) => (4, value),
             Self::ReadDurable(value) => (5, value),
             Self::WrongOutcome => (6, 0),
+            Self::Cutting => (7, 0),
         };
         let mut bytes = [0; RECORD_BYTES];
         bytes[..8].copy_from_slice(&kind.to_le_bytes());
@@ -56,6 +59,7 @@ impl Record {
             4 => Self::Unknown(value),
             5 => Self::ReadDurable(value),
             6 => Self::WrongOutcome,
+            7 => Self::Cutting,
             _ => return None,
         })
     }
@@ -125,6 +129,7 @@ mod tests {
             Record::Unknown(4),
             Record::ReadDurable(u64::MAX),
             Record::WrongOutcome,
+            Record::Cutting,
         ];
         all.into_iter().for_each(|record| recorder.record(record));
         assert_eq!(reader.read().unwrap(), all);

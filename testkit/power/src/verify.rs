@@ -20,14 +20,26 @@ pub(crate) struct Promised {
     read_durable: u64,
     wrong_outcomes: u64,
     pub(crate) unknown: u64,
+    /// Acknowledged while the power was being cut: see [`Promised::take_in`].
+    late: BTreeSet<u64>,
 }
 
 impl Promised {
     /// Takes in what a writer recorded; returns how many acknowledgements that were.
+    ///
+    /// Those that come after the cut began are none: nobody hears them where the power really
+    /// fails. A file system that is being shut down may let an `fdatasync` return success whose
+    /// journal commit it has just dropped, which the control shows without any database.
     pub(crate) fn take_in(&mut self, records: &[Record]) -> u64 {
         let before = self.acknowledged.len();
+        let mut is_cut = false;
         for record in records {
             match *record {
+                Record::Cutting => is_cut = true,
+                Record::Acknowledged(number) if is_cut => {
+                    self.late.insert(number);
+                }
+                Record::ReadDurable(_) if is_cut => {}
                 // Numbers from here on are given again, to other transactions.
                 Record::Opened(next) => {
                     self.without_effect.split_off(&next);
@@ -44,6 +56,14 @@ impl Promised {
             }
         }
         (self.acknowledged.len() - before) as u64
+    }
+
+    /// How many acknowledgements came while the power was being cut, and how many of these
+    /// transactions are gone.
+    pub(crate) fn take_late(&mut self, found: &Found) -> (u64, u64) {
+        let late = std::mem::take(&mut self.late);
+        let last = found.transactions.last().map_or(0, |planned| planned.number);
+        (late.len() as u64, late.iter().filter(|number| **number > last).count() as u64)
     }
 }
 
@@ -217,6 +237,16 @@ mod tests {
         let mut unbalanced = holding(&[1, 2]);
         unbalanced.balances[0] += 1;
         assert_eq!(judge(&unbalanced, &Promised::default()).other, 1);
+    }
+
+    #[test]
+    fn what_is_acknowledged_while_the_power_is_cut_is_counted_apart() {
+        let records = [Record::Acknowledged(1), Record::Cutting, Record::Acknowledged(2)];
+        let mut promised = promised(&records);
+        let found = holding(&[1]);
+        assert!(judge(&found, &promised).is_none());
+        assert_eq!(promised.take_late(&found), (1, 1));
+        assert_eq!(judge(&holding(&[]), &promised).lost, 1);
     }
 
     #[test]

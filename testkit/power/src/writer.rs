@@ -277,7 +277,13 @@ impl<S: Subject> Round<S> {
                     if end == End::Kill {
                         let own = nix::unistd::Pid::this();
                         let _gone = nix::sys::signal::kill(own, nix::sys::signal::SIGKILL);
-                    } else if let Err(error) = common.switch.cut() {
+                        return;
+                    }
+                    // A device loses power in one moment: no flush that ends later succeeds.
+                    if matches!(common.switch, Switch::Shutdown(_)) {
+                        common.recorder.record(Record::Cutting);
+                    }
+                    if let Err(error) = common.switch.cut() {
                         eprintln!("cannot cut the power: {error:#}");
                         process::exit(3);
                     }
