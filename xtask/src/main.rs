@@ -1,10 +1,11 @@
 //! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`.
+//! `cargo xtask measure`, and the proofs of `cargo xtask powercut`, `faults` and `mutants`.
 
 mod docs;
 mod layers;
 mod measure;
 mod measured;
+mod power;
 mod probe;
 mod program;
 mod root;
@@ -30,6 +31,12 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Cut the power of a file system under a database, again and again (root)
+    Powercut(power::CutOptions),
+    /// Make a disk fail at every write and flush (root)
+    Faults(power::FaultOptions),
+    /// Break a promise on purpose, and see that the power cuts notice (root)
+    Mutants(power::mutants::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -40,6 +47,9 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::Powercut(options) => power::cut(&options),
+        Command::Faults(options) => power::faults(&options),
+        Command::Mutants(options) => power::mutants::run_all(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

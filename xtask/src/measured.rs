@@ -458,7 +458,7 @@ fn significant(value: f64) -> String {
 }
 
 /// A count with commas between the thousands.
-fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

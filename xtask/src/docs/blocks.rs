@@ -12,7 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    measured, program,
+    measured,
+    power::records,
+    program,
     root::read,
 };
 
@@ -65,6 +67,10 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
+        ["powercuts"] => records::cuts(),
+        ["powercut-controls"] => records::controls(),
+        ["mutants"] => records::mutants(),
+        ["faults"] => records::faults(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),
