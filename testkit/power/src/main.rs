@@ -10,6 +10,8 @@
 
 mod control;
 mod disk;
+mod faults;
+mod full;
 mod medium;
 mod plan;
 mod powercut;
@@ -36,6 +38,8 @@ struct Arguments {
 enum Command {
     /// Cut the power of a file system under a database, again and again
     Powercut(powercut::Options),
+    /// Make a disk fail at every write and flush
+    Faults(faults::Options),
     /// The process that writes until the power is cut
     #[command(hide = true)]
     Writer(powercut::WriterOptions),
@@ -44,6 +48,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Powercut(options) => powercut::run(&options),
+        Command::Faults(options) => faults::run(&options),
         Command::Writer(options) => powercut::run_writer(&options),
     };
     match done {

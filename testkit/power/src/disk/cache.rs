@@ -122,10 +122,6 @@ impl Cache {
         self.counts
     }
 
-    pub(crate) fn has_power(&self) -> bool {
-        self.has_power
-    }
-
     /// Makes operations fail from now on, in place of what was set before.
     pub(crate) fn inject(&mut self, fault: Option<Fault>) {
         self.fault = fault;
@@ -363,7 +359,6 @@ mod tests {
         cache.cut_at(Operation::Write, 2);
         cache.write(inode, 0, &[1]).unwrap();
         assert_eq!(cache.write(inode, 1, &[1]), Err(Refusal::InputOutput));
-        assert!(!cache.has_power());
         assert_eq!(cache.read(inode, 0, 1), Err(Refusal::InputOutput));
         assert_eq!(flush(&mut cache, inode), Err(Refusal::InputOutput));
     }

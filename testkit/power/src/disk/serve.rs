@@ -127,7 +127,8 @@ impl Filesystem for Served {
 
     fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let is_image = self.0.cache().name_of(inode.0).is_some_and(|name| name.ends_with(IMAGE));
-        let flags = if is_image { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
+        let flags =
+            if is_image { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_KEEP_CACHE };
         reply.opened(FileHandle(0), flags);
     }
 

@@ -62,6 +62,12 @@ pub(crate) enum Failing {
 
 /// A database under test. Clones are the same database.
 pub(crate) trait Subject: Clone + Send + Sync + 'static {
+    /// How the names of the files end that commits are written to.
+    const LOG: &'static str;
+
+    /// How the name of the file ends that checkpoints are written to.
+    const DATA: &'static str;
+
     /// Opens the database in `folder`, and creates what the transactions need.
     fn open(folder: &Path) -> Result<Self>;
 

@@ -10,7 +10,7 @@ use super::{Came, Failing, Subject, Waiting};
 use crate::plan::{ACCOUNTS, Found, Planned};
 
 /// The database's file.
-pub(crate) const FILE: &str = "app.db";
+const FILE: &str = "app.db";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Sqlite(Database);
@@ -53,13 +53,10 @@ fn fail(tx: &mut Transaction<'_>, failing: Failing) -> rusqlite::Result<()> {
     }
 }
 
-impl Sqlite {
-    pub(crate) fn database(&self) -> &Database {
-        &self.0
-    }
-}
-
 impl Subject for Sqlite {
+    const LOG: &'static str = "-wal";
+    const DATA: &'static str = ".db";
+
     fn open(folder: &Path) -> Result<Self> {
         let database = Database::open(folder.join(FILE))?;
         database

@@ -1,0 +1,72 @@
+//! A file system that is really full: ext4 with so many blocks left, for every number of blocks
+//! from none to more than a case needs. So the space runs out at every write in turn.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use nix::{
+    fcntl::{FallocateFlags, fallocate},
+    sys::statvfs::statvfs,
+};
+
+use crate::{
+    disk::Survivors,
+    faults::{Case, Row},
+    medium::{Kind, Medium},
+    subject::Subject,
+};
+
+const IMAGE_BYTES: u64 = 24 << 20;
+
+/// Blocks that are left at most, more than a case writes.
+const BLOCKS_MAX: u64 = 160;
+
+pub(crate) fn sweep<S: Subject>(parent: &Path, stride: u64) -> Result<Row> {
+    let mut row =
+        Row { what: "ENOSPC on a full ext4, until there is space".to_owned(), ..Row::default() };
+    let mut medium = Medium::with_size(Kind::Shutdown, parent, IMAGE_BYTES)?;
+    for blocks in (0..BLOCKS_MAX).step_by(usize::try_from(stride)?) {
+        let folder = medium.path().join(format!("left-{blocks}"));
+        fs::create_dir(&folder)?;
+        let mut case = Case::<S>::begin(&folder)?;
+        let filler = medium.path().join("filler");
+        fill(&filler, blocks)?;
+        case.work();
+        fs::remove_file(&filler)?;
+        case.expect_refusal_or_service();
+        medium.switch().cut()?;
+        case.close();
+        medium.cycle_power(Survivors::None, &mut fastrand::Rng::with_seed(blocks))?;
+        case.open_again(&folder).with_context(|| format!("{blocks} blocks left"))?;
+        case.judge()?;
+        case.expect_service();
+        case.close();
+        row.count(&case);
+        fs::remove_dir_all(&folder)?;
+    }
+    Ok(row)
+}
+
+/// Takes all but `left` blocks of the file system.
+fn fill(path: &Path, left: u64) -> Result<()> {
+    let file = File::create(path)?;
+    let flags = FallocateFlags::empty();
+    loop {
+        // What was freed just now may still be on its way to the free blocks.
+        file.sync_all()?;
+        let found = statvfs(path)?;
+        let free = found.blocks_available().saturating_sub(left);
+        if free == 0 {
+            return Ok(());
+        }
+        let (begin, length) = (file.metadata()?.len(), free * found.fragment_size());
+        let taken = fallocate(&file, flags, begin.cast_signed(), length.cast_signed());
+        if taken == Err(nix::Error::ENOSPC) && free < 8 {
+            return Ok(()); // the rest is needed for the file's own extents
+        }
+        taken.context("cannot fill the file system")?;
+    }
+}
