@@ -25,7 +25,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check everything: format, lints, documentation, examples, tests, interleavings
+    /// Check everything: format, lints, documentation, examples, tests, interleavings, short forms of
+    /// power cuts, failing disks and mutants
     Test(test::Options),
     /// Write the generated parts of the documentation, and check all of it
     Docs(docs::Options),

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, program::cargo, root::root};
+use crate::{docs, layers, power, program::cargo, root::root};
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
@@ -52,6 +52,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         &mut cargo_with(&["test", "--quiet", "--workspace", "--doc"]),
     )?;
     step("interleavings", &mut interleavings())?;
+    timed("power cuts and failing disks", power::short)?;
+    timed("mutants", || power::mutants::catch_all(1).map(drop))?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
 }
