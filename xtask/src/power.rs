@@ -14,11 +14,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::de::DeserializeOwned;
 
-use crate::{
-    docs, measured,
-    program::{self, cargo},
-    root::root,
-};
+use crate::{docs, measured, program, root::root};
 use records::{Cuts, Dated, Faults, Place};
 
 /// The package of the harness, and its program.
@@ -134,20 +130,6 @@ fn run<T: DeserializeOwned>(program: &Path, arguments: &[String]) -> Result<(Opt
     let record = std::fs::read_to_string(&path)?;
     let record = serde_json::from_str(&record).context("the harness wrote no such record")?;
     Ok((Some(record), status.success()))
-}
-
-/// Builds a program of another copy of the workspace; returns its path.
-fn build_at(workspace: &Path, target: &Path, package: &str, name: &str) -> Result<PathBuf> {
-    let status = cargo()
-        .current_dir(workspace)
-        .args(["build", "--quiet", "--locked", "--package", package, "--bin", name, "--target-dir"])
-        .arg(target)
-        .env("CARGO_TARGET_DIR", target)
-        .env("RUSTFLAGS", "--cap-lints warn")
-        .status()
-        .context("cannot start cargo")?;
-    ensure!(status.success(), "cannot build {name} in {}: see above", workspace.display());
-    Ok(target.join("debug").join(name))
 }
 
 /// Where build results go.

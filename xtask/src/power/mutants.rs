@@ -14,11 +14,11 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::{
-    PACKAGE, build_at,
+    PACKAGE,
     records::{Caught, Cuts, Dated, Mutants, Place},
     run, target_folder,
 };
-use crate::{docs, measured, root::root};
+use crate::{docs, measured, program::cargo, root::root};
 
 use super::records::MUTANTS;
 
@@ -78,14 +78,13 @@ pub(crate) fn run_all(options: &Options) -> Result<()> {
 
 /// Builds and runs every mutant; fails unless each is caught. `None` when rights are missing.
 pub(crate) fn catch_all(seed: u64) -> Result<Option<Mutants>> {
-    let target = target_folder().join("mutants");
-    let copy = target.join("source");
+    let copy = target_folder().join("mutants");
     fs::create_dir_all(&copy).with_context(|| format!("cannot create {}", copy.display()))?;
     let mut caught = Vec::new();
     for (name, what, arguments) in ALL {
         mirror(&copy)?;
         apply(name, &copy)?;
-        let program = build_at(&copy, &target, PACKAGE.0, PACKAGE.1)?;
+        let program = build(&copy)?;
         let mut all: Vec<String> = vec!["powercut".to_owned()];
         all.extend(arguments.iter().map(|&argument| argument.to_owned()));
         all.extend(
@@ -113,6 +112,27 @@ pub(crate) fn catch_all(seed: u64) -> Result<Option<Mutants>> {
         });
     }
     Ok(Some(Mutants { seed, cycles_max: CYCLES, caught }))
+}
+
+/// The name of the program that is built of a mutant: not that of the real one, whose place it
+/// would take in the build folder, which they share.
+const PROGRAM: &str = "groupcommit-power-mutant";
+
+/// Builds the harness of the copy, on top of what is built already of what it depends on.
+fn build(copy: &Path) -> Result<PathBuf> {
+    let manifest = copy.join("testkit/power/Cargo.toml");
+    let said = fs::read_to_string(&manifest).context("the copy has no harness")?;
+    let renamed = said.replace(&format!("\"{}\"", PACKAGE.1), &format!("\"{PROGRAM}\""));
+    ensure!(renamed != said, "the harness is no longer called {}", PACKAGE.1);
+    fs::write(&manifest, renamed)?;
+    let status = cargo()
+        .current_dir(copy)
+        .args(["build", "--quiet", "--locked", "--package", PACKAGE.0, "--target-dir"])
+        .arg(target_folder())
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(status.success(), "cannot build a mutant in {}: see above", copy.display());
+    Ok(target_folder().join("debug").join(PROGRAM))
 }
 
 /// Makes `copy` equal to the sources; what is equal already is left alone, so that it is not built
