@@ -28,6 +28,7 @@ use crate::{
     record::Record,
     subject::{Came, Engine, Failing, Sqlite, Subject},
     verify::{self, Promised},
+    worker::{Told, Worker},
 };
 
 /// Options of `faults`.
@@ -111,8 +112,7 @@ fn run_all<S: Subject>(options: &Options) -> Result<()> {
         ] {
             for lasts in [false, true] {
                 let sort = Sort { file, operation, kind, lasts };
-                let row =
-                    sweep::<S>(sort, &parent, options.stride).with_context(|| sort.name::<S>())?;
+                let row = sweep::<S>(sort, &parent, options).with_context(|| sort.name::<S>())?;
                 row.print();
                 rows.push(row);
             }
@@ -155,14 +155,16 @@ impl Row {
     }
 
     /// Takes in a case.
-    pub(crate) fn count<S: Subject>(&mut self, case: &Case<S>) {
+    pub(crate) fn count(&mut self, case: &Told) {
         self.cases += 1;
-        let of = |outcome| case.outcomes.iter().filter(|known| **known == outcome).count() as u64;
+        let of = |outcome: Outcome| {
+            case.outcomes.iter().filter(|known| **known == outcome.as_str()).count() as u64
+        };
         self.committed += of(Outcome::Committed);
         self.rejected += of(Outcome::Rejected);
         self.not_run += of(Outcome::NotRun);
         self.unknown += of(Outcome::Unknown);
-        let refuses = case.outcomes.contains(&Outcome::Unknown);
+        let refuses = case.outcomes.iter().any(|known| known == Outcome::Unknown.as_str());
         self.refused_afterwards += u64::from(refuses);
         self.went_on += u64::from(!refuses);
         self.violations += u64::from(!case.wrong.is_empty());
@@ -195,61 +197,63 @@ impl Sort {
 }
 
 /// Tries a fault at every place, until a place is beyond the last.
-fn sweep<S: Subject>(sort: Sort, parent: &Path, stride: u64) -> Result<Row> {
+fn sweep<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
     let mut row = Row { what: sort.name::<S>(), ..Row::default() };
     let mut beyond = 0;
     let mut number = 1;
+    let mut worker = Worker::start(options.engine)?;
     // How groups fall varies, and with them how many operations there are: the first place that is
     // not reached may not be the last that is.
     while beyond < 3 && number < PLACES_MAX {
-        match on_disk::<S>(sort.at(number), parent, number)
-            .with_context(|| format!("place {number}"))?
-        {
-            Some(case) => row.count(&case),
+        let case = on_disk(sort.at(number), parent, number, &mut worker);
+        match case.with_context(|| format!("place {number}"))? {
+            Some(told) => row.count(&told),
             None => beyond += 1,
         }
-        number += stride;
+        number += options.stride;
     }
     Ok(row)
 }
 
 /// One case on a disk of its own; `None` when the fault was not reached.
-fn on_disk<S: Subject>(fault: Fault, parent: &Path, number: u64) -> Result<Option<Case<S>>> {
+fn on_disk(fault: Fault, parent: &Path, number: u64, worker: &mut Worker) -> Result<Option<Told>> {
     let folder = tempfile::Builder::new().prefix("groupcommit-fault-").tempdir_in(parent)?;
     let mut disk = Disk::default();
     disk.mount(folder.path())?;
-    let mut case = Case::<S>::begin(folder.path())?;
+    let here = folder.path().display();
+    worker.ask(&format!("begin {here}"))?;
     disk.cache().inject(Some(fault));
-    case.work();
+    worker.ask("work")?;
     disk.cache().inject(None);
     let reached = disk.cache().counts().faults > 0;
-    case.expect_refusal_or_service();
+    worker.ask("well")?;
     // Half of the cases are opened again while the page cache hides what never became durable.
     if number.is_multiple_of(2) {
-        case.open_again(folder.path())?;
-        case.expect_service();
+        worker.ask(&format!("open {here}"))?;
+        worker.ask("service")?;
     }
     disk.cache().cut();
-    case.close();
+    worker.ask("close")?;
     disk.unmount()?;
     disk.restore_power(Survivors::None, &mut fastrand::Rng::with_seed(number));
     disk.mount(folder.path())?;
-    case.open_again(folder.path())?;
-    case.judge()?;
-    case.expect_service();
-    case.close();
+    worker.ask(&format!("open {here}"))?;
+    worker.ask("judge")?;
+    worker.ask("service")?;
+    worker.ask("close")?;
     disk.unmount()?;
-    Ok(reached.then_some(case))
+    let told = worker.told()?;
+    Ok(reached.then_some(told))
 }
 
 /// One case under way.
 pub(crate) struct Case<S> {
     subject: Option<S>,
     next: u64,
-    pub(crate) outcomes: Vec<Outcome>,
+    outcomes: Vec<Outcome>,
     promised: Promised,
     /// What did not come out as expected, each a sentence.
-    pub(crate) wrong: Vec<String>,
+    wrong: Vec<String>,
 }
 
 impl<S: Subject> Case<S> {
@@ -267,6 +271,12 @@ impl<S: Subject> Case<S> {
         }
         case.outcomes.clear();
         Ok(case)
+    }
+
+    /// What it came to so far.
+    pub(crate) fn told(&self) -> Told {
+        let outcomes = self.outcomes.iter().map(|outcome| outcome.as_str().to_owned()).collect();
+        Told { outcomes, wrong: self.wrong.clone() }
     }
 
     fn plan(&mut self, bytes: u32) -> Planned {

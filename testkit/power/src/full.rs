@@ -44,7 +44,7 @@ pub(crate) fn sweep<S: Subject>(parent: &Path, stride: u64) -> Result<Row> {
         case.judge()?;
         case.expect_service();
         case.close();
-        row.count(&case);
+        row.count(&case.told());
         fs::remove_dir_all(&folder)?;
     }
     Ok(row)

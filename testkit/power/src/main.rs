@@ -20,6 +20,7 @@ mod schedule;
 mod shutdown;
 mod subject;
 mod verify;
+mod worker;
 mod writer;
 
 use std::process::ExitCode;
@@ -40,15 +41,26 @@ enum Command {
     Powercut(powercut::Options),
     /// Make a disk fail at every write and flush
     Faults(faults::Options),
+    /// The process that has the database open while a disk fails
+    #[command(hide = true)]
+    Worker(WorkerOptions),
     /// The process that writes until the power is cut
     #[command(hide = true)]
     Writer(powercut::WriterOptions),
+}
+
+/// Options of the hidden `worker`.
+#[derive(Debug, clap::Args)]
+struct WorkerOptions {
+    #[arg(long)]
+    engine: subject::Engine,
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Powercut(options) => powercut::run(&options),
         Command::Faults(options) => faults::run(&options),
+        Command::Worker(options) => worker::serve(options.engine),
         Command::Writer(options) => powercut::run_writer(&options),
     };
     match done {

@@ -206,8 +206,7 @@ impl Medium {
     fn take_down(&mut self) -> Result<()> {
         if self.is_mounted {
             let path = self.path();
-            patiently(|| umount2(&path, MntFlags::empty()))
-                .with_context(|| format!("cannot unmount {}", path.display()))?;
+            unmount_patiently(&path)?;
             self.is_mounted = false;
         }
         if let Some(device) = self.loop_device.take() {
@@ -250,14 +249,16 @@ impl Switch {
 }
 
 /// Tries again while somebody still uses the file system, as a process does that is just dying.
-fn patiently(mut unmount: impl FnMut() -> nix::Result<()>) -> Result<()> {
+pub(crate) fn unmount_patiently(path: &Path) -> Result<()> {
     let began = Instant::now();
     loop {
-        match unmount() {
+        match umount2(path, MntFlags::empty()) {
             Err(nix::Error::EBUSY) if began.elapsed() < UNMOUNT_LIMIT => {
                 thread::sleep(Duration::from_millis(2));
             }
-            done => return Ok(done?),
+            done => {
+                return done.with_context(|| format!("cannot unmount {}", path.display()));
+            }
         }
     }
 }

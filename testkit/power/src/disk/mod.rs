@@ -16,7 +16,7 @@ mod fault;
 mod serve;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -26,6 +26,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use fuser::{BackgroundSession, Config, MountOption};
+
+use crate::medium::unmount_patiently;
 
 pub(crate) use cache::{Cache, Survivors};
 pub(crate) use fault::{Fault, Kind, Operation};
@@ -41,7 +43,7 @@ pub(crate) const IMAGE: &str = ".img";
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     shared: Arc<Shared>,
-    session: Option<BackgroundSession>,
+    session: Option<(BackgroundSession, PathBuf)>,
 }
 
 #[derive(Debug)]
@@ -91,14 +93,17 @@ impl Disk {
         let served = serve::Served(self.shared.clone());
         let session = fuser::spawn_mount(served, folder, &config)
             .with_context(|| format!("cannot mount a FUSE file system at {}", folder.display()))?;
-        self.session = Some(session);
+        self.session = Some((session, folder.to_owned()));
         Ok(())
     }
 
     /// Unmounts it; nothing may be in use on it.
     pub(crate) fn unmount(&mut self) -> Result<()> {
         match self.session.take() {
-            Some(session) => session.umount_and_join().context("cannot unmount the FUSE disk"),
+            Some((session, folder)) => {
+                unmount_patiently(&folder)?;
+                session.umount_and_join().context("cannot end the FUSE disk")
+            }
             None => Ok(()),
         }
     }
