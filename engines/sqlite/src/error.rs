@@ -44,6 +44,11 @@ pub enum Error {
         mode: String,
     },
 
+    /// An exclusive met an input or output error; if it was in a checkpoint, pages may be lost that
+    /// only the log still has.
+    #[error("an exclusive met an input or output error on {}; open the database again", .0.display())]
+    ExclusiveIo(PathBuf),
+
     /// A database without a file has nothing to flush to.
     #[error("an in-memory or temporary database cannot be durable; give the path of a file")]
     NotAFile,

@@ -46,6 +46,13 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     current
 }
 
+/// Whether the latest call on the connection ended in an input or output error.
+pub(crate) fn met_io_error(connection: &Connection) -> bool {
+    // SAFETY: as above. The call only reads what the connection remembers.
+    let code = unsafe { ffi::sqlite3_errcode(connection.handle()) };
+    code & 0xff == ffi::SQLITE_IOERR
+}
+
 /// The absolute path of the database, from SQLite itself; `None` without a file.
 pub(crate) fn database_path(connection: &Connection) -> Option<PathBuf> {
     // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name, where

@@ -6,7 +6,8 @@
 //! 1. What was acknowledged is there; what was said to have had no effect is not; nothing is there
 //!    in part. What is unknown may be there or not.
 //! 2. After an unknown outcome the database refuses everything until it is opened again.
-//! 3. Without one it goes on, at the latest when the disk is well again.
+//! 3. Without one it goes on, at the latest when there is space again; only after an input or output
+//!    error in a checkpoint it refuses too, since pages may be lost that only the log still has.
 //! 4. Opening it again always leads back to service.
 
 use std::{
@@ -164,9 +165,8 @@ impl Row {
         self.rejected += of(Outcome::Rejected);
         self.not_run += of(Outcome::NotRun);
         self.unknown += of(Outcome::Unknown);
-        let refuses = case.outcomes.iter().any(|known| known == Outcome::Unknown.as_str());
-        self.refused_afterwards += u64::from(refuses);
-        self.went_on += u64::from(!refuses);
+        self.refused_afterwards += u64::from(!case.went_on);
+        self.went_on += u64::from(case.went_on);
         self.violations += u64::from(!case.wrong.is_empty());
         for wrong in &case.wrong {
             println!("{}: {wrong}", self.what);
@@ -205,7 +205,7 @@ fn sweep<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row
     // How groups fall varies, and with them how many operations there are: the first place that is
     // not reached may not be the last that is.
     while beyond < 3 && number < PLACES_MAX {
-        let case = on_disk(sort.at(number), parent, number, &mut worker);
+        let case = on_disk(sort, parent, number, &mut worker);
         match case.with_context(|| format!("place {number}"))? {
             Some(told) => row.count(&told),
             None => beyond += 1,
@@ -216,7 +216,8 @@ fn sweep<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row
 }
 
 /// One case on a disk of its own; `None` when the fault was not reached.
-fn on_disk(fault: Fault, parent: &Path, number: u64, worker: &mut Worker) -> Result<Option<Told>> {
+fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Result<Option<Told>> {
+    let (fault, fault_loses) = (sort.at(number), sort.kind == Kind::InputOutput);
     let folder = tempfile::Builder::new().prefix("groupcommit-fault-").tempdir_in(parent)?;
     let mut disk = Disk::default();
     disk.mount(folder.path())?;
@@ -226,7 +227,8 @@ fn on_disk(fault: Fault, parent: &Path, number: u64, worker: &mut Worker) -> Res
     worker.ask("work")?;
     disk.cache().inject(None);
     let reached = disk.cache().counts().faults > 0;
-    worker.ask("well")?;
+    // Without space nothing is lost, and there is no reason to refuse.
+    worker.ask(if fault_loses { "well" } else { "space" })?;
     // Half of the cases are opened again while the page cache hides what never became durable.
     if number.is_multiple_of(2) {
         worker.ask(&format!("open {here}"))?;
@@ -252,6 +254,7 @@ pub(crate) struct Case<S> {
     next: u64,
     outcomes: Vec<Outcome>,
     promised: Promised,
+    went_on: bool,
     /// What did not come out as expected, each a sentence.
     wrong: Vec<String>,
 }
@@ -264,6 +267,7 @@ impl<S: Subject> Case<S> {
             next: 1,
             outcomes: Vec::new(),
             promised: Promised::default(),
+            went_on: false,
             wrong: Vec::new(),
         };
         for _ in 0..4 {
@@ -276,7 +280,7 @@ impl<S: Subject> Case<S> {
     /// What it came to so far.
     pub(crate) fn told(&self) -> Told {
         let outcomes = self.outcomes.iter().map(|outcome| outcome.as_str().to_owned()).collect();
-        Told { outcomes, wrong: self.wrong.clone() }
+        Told { outcomes, went_on: self.went_on, wrong: self.wrong.clone() }
     }
 
     fn plan(&mut self, bytes: u32) -> Planned {
@@ -335,13 +339,12 @@ impl<S: Subject> Case<S> {
     }
 
     /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has
-    /// not serves.
-    pub(crate) fn expect_refusal_or_service(&mut self) {
+    /// not serves; but where the disk may have lost something (`may_refuse`), it may refuse too.
+    pub(crate) fn expect_refusal_or_service(&mut self, may_refuse: bool) {
         let refuses = self.outcomes.contains(&Outcome::Unknown);
         match self.transact() {
-            Some(Outcome::Committed) if !refuses => {}
-            Some(Outcome::NotRun) if refuses => {}
-            // A checkpoint may be what failed, which a durable read then tells too.
+            Some(Outcome::Committed) if !refuses => self.went_on = true,
+            Some(Outcome::NotRun) if refuses || may_refuse => {}
             Some(outcome) => self.wrong.push(format!(
                 "{} after {} unknown outcome, once the disk was well again",
                 outcome.as_str(),

@@ -28,6 +28,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 pub(crate) struct Told {
     /// Outcomes in words.
     pub(crate) outcomes: Vec<String>,
+    /// It committed again without being opened again.
+    pub(crate) went_on: bool,
     /// What did not come out as expected, each a sentence.
     pub(crate) wrong: Vec<String>,
 }
@@ -61,7 +63,8 @@ fn answer<S: Subject>(slot: &mut Option<Case<S>>, line: &str) -> Result<String> 
     let case = slot.as_mut().context("no case was begun")?;
     match command {
         "work" => case.work(),
-        "well" => case.expect_refusal_or_service(),
+        "well" => case.expect_refusal_or_service(true),
+        "space" => case.expect_refusal_or_service(false),
         "open" => case.open_again(Path::new(argument))?,
         "judge" => case.judge()?,
         "service" => case.expect_service(),

@@ -102,7 +102,7 @@ impl Disk {
         match self.session.take() {
             Some((session, folder)) => {
                 unmount_patiently(&folder)?;
-                session.umount_and_join().context("cannot end the FUSE disk")
+                session.join().context("cannot end the FUSE disk")
             }
             None => Ok(()),
         }
