@@ -121,8 +121,9 @@ impl Engine for Writer {
         self.checkpoints.check_whole()?;
         let guard = self.guard.clone();
         let ran = guard.as_exclusive(|| run(&mut self.connection));
-        if ffi::met_io_error(&self.connection) {
-            // It may have been a checkpoint: see there why it is final.
+        let checkpoint_failed = guard.take_checkpoint() && ran != Ran::Completed;
+        if checkpoint_failed || ffi::met_io_error(&self.connection) {
+            // See there why a checkpoint that failed is final.
             let cause: Cause = Arc::new(Error::ExclusiveIo(self.ground.path.clone()));
             self.checkpoints.fail(cause.clone());
             return Err(cause);

@@ -58,15 +58,18 @@ fn fill(path: &Path, left: u64) -> Result<()> {
         // What was freed just now may still be on its way to the free blocks.
         file.sync_all()?;
         let found = statvfs(path)?;
-        let free = found.blocks_available().saturating_sub(left);
-        if free == 0 {
-            return Ok(());
+        let mut blocks = found.blocks_available().saturating_sub(left);
+        // Some of the last are kept for the file system's own needs.
+        loop {
+            if blocks == 0 {
+                return Ok(());
+            }
+            let (begin, length) = (file.metadata()?.len(), blocks * found.fragment_size());
+            match fallocate(&file, flags, begin.cast_signed(), length.cast_signed()) {
+                Ok(()) => break,
+                Err(nix::Error::ENOSPC) => blocks /= 2,
+                Err(error) => return Err(error).context("cannot fill the file system"),
+            }
         }
-        let (begin, length) = (file.metadata()?.len(), free * found.fragment_size());
-        let taken = fallocate(&file, flags, begin.cast_signed(), length.cast_signed());
-        if taken == Err(nix::Error::ENOSPC) && free < 8 {
-            return Ok(()); // the rest is needed for the file's own extents
-        }
-        taken.context("cannot fill the file system")?;
     }
 }

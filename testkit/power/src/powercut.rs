@@ -139,6 +139,7 @@ pub(crate) fn run_writer(options: &WriterOptions) -> Result<()> {
     };
     let schedule = Schedule::of(terms, options.cycle);
     let run = schedule.runs.get(options.run).context("no such run")?;
+    eprintln!("cycle {}: {:?}, {run:?}", options.cycle, schedule.fail_write);
     let switch = match options.medium {
         medium::Kind::Shutdown => Switch::Shutdown(options.switch.clone()),
         medium::Kind::Device => Switch::File(options.switch.clone()),

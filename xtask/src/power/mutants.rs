@@ -78,7 +78,7 @@ pub(crate) fn run_all(options: &Options) -> Result<()> {
 
 /// Builds and runs every mutant; fails unless each is caught. `None` when rights are missing.
 pub(crate) fn catch_all(seed: u64) -> Result<Option<Mutants>> {
-    let copy = target_folder().join("mutants");
+    let copy = folder().join("source");
     fs::create_dir_all(&copy).with_context(|| format!("cannot create {}", copy.display()))?;
     let mut caught = Vec::new();
     for (name, what, arguments) in ALL {
@@ -114,25 +114,23 @@ pub(crate) fn catch_all(seed: u64) -> Result<Option<Mutants>> {
     Ok(Some(Mutants { seed, cycles_max: CYCLES, caught }))
 }
 
-/// The name of the program that is built of a mutant: not that of the real one, whose place it
-/// would take in the build folder, which they share.
-const PROGRAM: &str = "groupcommit-power-mutant";
+/// Where mutants are built: all of them in one folder, so that what they depend on is built once,
+/// but never in the one of the real sources. Cargo takes the crates of two copies of a workspace for
+/// the same, and would hand out a mutant as the real thing.
+fn folder() -> PathBuf {
+    target_folder().join("mutants")
+}
 
-/// Builds the harness of the copy, on top of what is built already of what it depends on.
 fn build(copy: &Path) -> Result<PathBuf> {
-    let manifest = copy.join("testkit/power/Cargo.toml");
-    let said = fs::read_to_string(&manifest).context("the copy has no harness")?;
-    let renamed = said.replace(&format!("\"{}\"", PACKAGE.1), &format!("\"{PROGRAM}\""));
-    ensure!(renamed != said, "the harness is no longer called {}", PACKAGE.1);
-    fs::write(&manifest, renamed)?;
     let status = cargo()
         .current_dir(copy)
         .args(["build", "--quiet", "--locked", "--package", PACKAGE.0, "--target-dir"])
-        .arg(target_folder())
+        .arg(folder())
+        .env("CARGO_TARGET_DIR", folder())
         .status()
         .context("cannot start cargo")?;
     ensure!(status.success(), "cannot build a mutant in {}: see above", copy.display());
-    Ok(target_folder().join("debug").join(PROGRAM))
+    Ok(folder().join("debug").join(PACKAGE.1))
 }
 
 /// Makes `copy` equal to the sources; what is equal already is left alone, so that it is not built
