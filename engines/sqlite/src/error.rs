@@ -44,9 +44,9 @@ pub enum Error {
         mode: String,
     },
 
-    /// An exclusive met an input or output error, or a checkpoint in it failed: pages may be lost
-    /// that only the log still has.
-    #[error("a checkpoint or another operation of an exclusive failed on {}; open the database again", .0.display())]
+    /// A checkpoint in an exclusive met an input or output error: pages may be lost that only the
+    /// log still has.
+    #[error("a checkpoint in an exclusive met an input or output error on {}; open the database again", .0.display())]
     ExclusiveIo(PathBuf),
 
     /// A database without a file has nothing to flush to.

@@ -46,11 +46,10 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     current
 }
 
-/// Whether the latest call on the connection ended in an input or output error.
+/// Whether a call on the connection ever ended in an input or output error; a full disk is none.
 pub(crate) fn met_io_error(connection: &Connection) -> bool {
     // SAFETY: as above. The call only reads what the connection remembers.
-    let code = unsafe { ffi::sqlite3_errcode(connection.handle()) };
-    code & 0xff == ffi::SQLITE_IOERR
+    unsafe { ffi::sqlite3_system_errno(connection.handle()) != 0 }
 }
 
 /// The absolute path of the database, from SQLite itself; `None` without a file.

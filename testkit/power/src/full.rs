@@ -40,6 +40,8 @@ pub(crate) fn sweep<S: Subject>(parent: &Path, stride: u64) -> Result<Row> {
         medium.switch().cut()?;
         case.close();
         medium.cycle_power(Survivors::None, &mut fastrand::Rng::with_seed(blocks))?;
+        // That it was removed may have been taken back.
+        let _gone_before = fs::remove_file(&filler);
         case.open_again(&folder).with_context(|| format!("{blocks} blocks left"))?;
         case.judge()?;
         case.expect_service();

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long a writer may take: none waits for ever, whatever the disk does.
-const WRITER_LIMIT: Duration = Duration::from_secs(120);
+const WRITER_LIMIT: Duration = Duration::from_mins(2);
 
 /// Options of `powercut`.
 #[derive(Debug, Clone, Args)]

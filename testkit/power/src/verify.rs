@@ -113,16 +113,16 @@ impl fmt::Display for Violations {
 pub(crate) fn judge(found: &Found, promised: &Promised) -> Violations {
     let there: BTreeMap<u64, &Planned> =
         found.transactions.iter().map(|planned| (planned.number, planned)).collect();
-    let last = there.last_key_value().map_or(0, |(&number, _)| number);
+    let highest = there.last_key_value().map_or(0, |(&number, _)| number);
     let count = |n: usize| n as u64;
     let lost = promised.acknowledged.iter().filter(|number| !there.contains_key(number)).count();
-    let holes = (1..last)
+    let holes = (1..highest)
         .filter(|number| !there.contains_key(number) && !promised.without_effect.contains(number))
         .count();
     let false_refusals =
         promised.without_effect.iter().filter(|number| there.contains_key(number)).count();
-    let untrue_reads = u64::from(promised.read_durable > last);
-    let (balances_wrong, head_wrong) = (found.balances != balances(&there), found.head != last);
+    let untrue_reads = u64::from(promised.read_durable > highest);
+    let (balances_wrong, head_wrong) = (found.balances != balances(&there), found.head != highest);
     Violations {
         lost: count(lost),
         holes: count(holes),

@@ -219,9 +219,8 @@ impl Cache {
             let dirty = std::mem::take(&mut content.dirty);
             for &page in &dirty {
                 match survivors {
-                    Survivors::None => {}
                     Survivors::Pages if random.bool() => content.make_durable(page * PAGE, PAGE),
-                    Survivors::Pages => {}
+                    Survivors::None | Survivors::Pages => {}
                     Survivors::Sectors => (0..PAGE / SECTOR)
                         .filter(|_| random.bool())
                         .for_each(|n| content.make_durable(page * PAGE + n * SECTOR, SECTOR)),

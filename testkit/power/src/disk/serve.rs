@@ -16,7 +16,7 @@ use fuser::{
 use super::{IMAGE, SWITCH, Shared, cache::Refusal};
 
 /// How long the kernel may keep names and sizes: only the kernel changes them while it is mounted.
-const KNOWN: Duration = Duration::from_secs(60);
+const KNOWN: Duration = Duration::from_mins(1);
 
 /// Blocks that the file system says it has.
 const BLOCKS: u64 = 1 << 20;
