@@ -341,9 +341,9 @@ mod tests {
     fn sectors_survive_one_by_one() {
         let mut cache = Cache::new();
         let inode = cache.create("a");
-        cache.write(inode, 0, &[1; 64 * PAGE]).unwrap();
+        cache.write(inode, 0, &vec![1; 64 * PAGE]).unwrap();
         flush(&mut cache, inode).unwrap();
-        cache.write(inode, 0, &[2; 64 * PAGE]).unwrap();
+        cache.write(inode, 0, &vec![2; 64 * PAGE]).unwrap();
         cut(&mut cache, Survivors::Sectors);
         let seen = cache.read(inode, 0, 64 * PAGE).unwrap();
         let new = seen.chunks(SECTOR).filter(|sector| sector[0] == 2).count();
