@@ -121,7 +121,8 @@ impl Engine for Writer {
         self.checkpoints.check_whole()?;
         let guard = self.guard.clone();
         let ran = guard.as_exclusive(|| run(&mut self.connection));
-        if guard.take_checkpoint() && ffi::met_io_error(&self.connection) {
+        let failed = ran != Ran::Completed || ffi::met_io_error(&self.connection);
+        if guard.take_checkpoint() && failed {
             // See there why a checkpoint that failed is final.
             let cause: Cause = Arc::new(Error::ExclusiveIo(self.ground.path.clone()));
             self.checkpoints.fail(cause.clone());

@@ -6,8 +6,8 @@
 //! 1. What was acknowledged is there; what was said to have had no effect is not; nothing is there
 //!    in part. What is unknown may be there or not.
 //! 2. After an unknown outcome the database refuses everything until it is opened again.
-//! 3. Without one it goes on, at the latest when there is space again; only after an input or output
-//!    error in a checkpoint it refuses too, since pages may be lost that only the log still has.
+//! 3. Without one it goes on, at the latest when the disk is well again; only after a checkpoint that
+//!    failed it may refuse too, since pages may be lost that only the log still has.
 //! 4. Opening it again always leads back to service.
 
 use std::{
@@ -217,7 +217,7 @@ fn sweep<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row
 
 /// One case on a disk of its own; `None` when the fault was not reached.
 fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Result<Option<Told>> {
-    let (fault, fault_loses) = (sort.at(number), sort.kind == Kind::InputOutput);
+    let fault = sort.at(number);
     let folder = tempfile::Builder::new().prefix("groupcommit-fault-").tempdir_in(parent)?;
     let mut disk = Disk::default();
     disk.mount(folder.path())?;
@@ -227,8 +227,7 @@ fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Resul
     worker.ask("work")?;
     disk.cache().inject(None);
     let reached = disk.cache().counts().faults > 0;
-    // Without space nothing is lost, and there is no reason to refuse.
-    worker.ask(if fault_loses { "well" } else { "space" })?;
+    worker.ask("well")?;
     // Half of the cases are opened again while the page cache hides what never became durable.
     if number.is_multiple_of(2) {
         worker.ask(&format!("open {here}"))?;
@@ -339,7 +338,7 @@ impl<S: Subject> Case<S> {
     }
 
     /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has
-    /// not serves; but where the disk may have lost something (`may_refuse`), it may refuse too.
+    /// not serves; but where a checkpoint may have failed (`may_refuse`), it may refuse too.
     pub(crate) fn expect_refusal_or_service(&mut self, may_refuse: bool) {
         let refuses = self.outcomes.contains(&Outcome::Unknown);
         match self.transact() {

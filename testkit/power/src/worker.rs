@@ -64,7 +64,6 @@ fn answer<S: Subject>(slot: &mut Option<Case<S>>, line: &str) -> Result<String> 
     match command {
         "work" => case.work(),
         "well" => case.expect_refusal_or_service(true),
-        "space" => case.expect_refusal_or_service(false),
         "open" => case.open_again(Path::new(argument))?,
         "judge" => case.judge()?,
         "service" => case.expect_service(),
