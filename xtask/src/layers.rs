@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium"]),
@@ -18,6 +18,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
+    ("groupcommit-testkit-power", &["groupcommit-core", "groupcommit-sqlite"]),
 ];
 
 pub(crate) fn check() -> Result<()> {

@@ -1,6 +1,6 @@
-//! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`, and the long forms of tests: `cargo xtask simulate`, `fuzz`, `endure` and
-//! `hostile`.
+//! The project's own developer commands: `cargo xtask test`, `docs`, `measure` and `experiments`, and
+//! the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`, `faults` and
+//! `mutants`.
 
 mod docs;
 mod endure;
@@ -11,6 +11,7 @@ mod layers;
 mod libclang;
 mod measure;
 mod measured;
+mod power;
 mod probe;
 mod program;
 mod root;
@@ -31,7 +32,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check everything: format, lints, documentation, examples, tests, interleavings
+    /// Check everything: format, lints, documentation, examples, tests, interleavings, short forms of
+    /// power cuts, failing disks and mutants
     Test(test::Options),
     /// Write the generated parts of the documentation, and check all of it
     Docs(docs::Options),
@@ -47,6 +49,12 @@ enum Command {
     Endure(endure::Options),
     /// Run hostile transactions from many seeds, and compare each with running them one by one
     Hostile(hostile::Options),
+    /// Cut the power of a file system under a database, again and again (root)
+    Powercut(power::CutOptions),
+    /// Make a disk fail at every write and flush (root)
+    Faults(power::FaultOptions),
+    /// Break a promise on purpose, and see that the power cuts notice (root)
+    Mutants(power::mutants::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -62,6 +70,9 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Endure(options) => endure::run(&options),
         Command::Hostile(options) => hostile::run(&options),
+        Command::Powercut(options) => power::cut(&options),
+        Command::Faults(options) => power::faults(&options),
+        Command::Mutants(options) => power::mutants::run_all(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

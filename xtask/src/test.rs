@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, libclang, program::cargo, root::root, simulate};
+use crate::{docs, layers, libclang, power, program::cargo, root::root, simulate};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -77,6 +77,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
     )?;
     step("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
+    timed("power cuts and failing disks", power::short)?;
+    timed("mutants", || power::mutants::catch_all(1).map(drop))?;
     heavy()?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())

@@ -8,7 +8,11 @@
 //!
 //! Invariants:
 //! 1. One checkpoint at a time, from one connection.
-//! 2. The log grows far beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot
+//! 2. After an input or output error in a checkpoint there is no other: SQLite counts pages that an
+//!    earlier checkpoint copied as done before they are synced, and would never copy them again,
+//!    while the system reports their loss only once. The log still holds them all; opening the
+//!    database again copies it from its beginning.
+//! 3. The log grows far beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot
 //!    for longer than [`READERS_WAIT_MAX`], or another process the checkpoint lock. While no commit
 //!    comes, a reader that begins sees all of the log and hinders nobody, so it is enough to wait
 //!    for those that began before: for as long as one of them takes, not for a moment without any.
@@ -16,14 +20,16 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use groupcommit_core::{SharedPool, Spawn};
+use groupcommit_core::{Cause, SharedPool, Spawn};
 use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
+
+use crate::Error;
 
 /// Frames (pages) in the log from which on a checkpoint runs beside the commits: SQLite's own
 /// default.
@@ -117,6 +123,8 @@ struct Shared {
     /// Frames that the last checkpoint had copied.
     copied: AtomicU64,
     closed: AtomicBool,
+    /// Why there is no other checkpoint.
+    failed: OnceLock<Cause>,
 }
 
 impl Checkpoints {
@@ -128,6 +136,7 @@ impl Checkpoints {
                 running: AtomicBool::new(false),
                 copied: AtomicU64::new(0),
                 closed: AtomicBool::new(false),
+                failed: OnceLock::new(),
             }),
             schedule: Schedule::default(),
         }
@@ -135,7 +144,28 @@ impl Checkpoints {
 
     /// Between two groups, with `frames` in the log: keeps it bounded, and starts a checkpoint on
     /// the pool when it is long enough.
-    pub(crate) fn between_groups(&mut self, frames: u64) {
+    ///
+    /// # Errors
+    ///
+    /// When a checkpoint met an input or output error, now or before: final until the database is
+    /// opened again.
+    pub(crate) fn between_groups(&mut self, frames: u64) -> Result<(), Cause> {
+        self.check_whole()?;
+        self.keep_bounded(frames);
+        self.check_whole()
+    }
+
+    /// Fails when a checkpoint met an input or output error.
+    pub(crate) fn check_whole(&self) -> Result<(), Cause> {
+        self.shared.failed.get().map_or(Ok(()), |cause| Err(cause.clone()))
+    }
+
+    /// A checkpoint outside of here met an input or output error.
+    pub(crate) fn fail(&self, cause: Cause) {
+        let _was_first = self.shared.failed.set(cause);
+    }
+
+    fn keep_bounded(&mut self, frames: u64) {
         let shared = &self.shared;
         if frames < shared.copied.load(Ordering::Relaxed) {
             shared.copied.store(0, Ordering::Relaxed); // the log was started anew
@@ -187,7 +217,7 @@ impl Shared {
     /// Whether nobody kept it from finishing.
     fn checkpoint(&self, mode: CheckpointMode, readers_wait: Duration) -> bool {
         let mut slot = self.lock_connection();
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Acquire) || self.failed.get().is_some() {
             return false;
         }
         let result = match slot.take() {
@@ -205,7 +235,14 @@ impl Shared {
                 self.copied.store(copied, Ordering::Relaxed);
                 true
             }
-            // A full disk or a failing one: the log keeps everything, and a later attempt goes on.
+            Err(source) if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
+                let (doing, path) = ("checkpoint", self.path.clone());
+                let error = Error::Sqlite { doing, path, source };
+                tracing::error!(%error, "a checkpoint failed; nothing more is accepted");
+                let _was_first = self.failed.set(Arc::new(error));
+                false
+            }
+            // A full disk: the log keeps everything, and a later attempt goes on.
             Err(error) => {
                 tracing::warn!(%error, path = %self.path.display(), "a checkpoint failed");
                 false

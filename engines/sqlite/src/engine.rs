@@ -23,7 +23,7 @@
 use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
 use crate::{
     Error,
@@ -98,7 +98,7 @@ impl Engine for Writer {
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
         let commits_before = self.guard.commits();
-        self.checkpoints.between_groups(self.guard.wal_frames());
+        self.checkpoints.between_groups(self.guard.wal_frames())?;
         self.open.clear();
         let mut execution = Execution {
             tx: Transaction::new(&self.connection, &self.guard, self.nonce),
@@ -119,10 +119,18 @@ impl Engine for Writer {
         &mut self,
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
+        self.checkpoints.check_whole()?;
         let guard = self.guard.clone();
         let inside = Inside::enter();
         let ran = guard.as_exclusive(|| run(&mut self.connection));
         drop(inside);
+        let failed = ran != Ran::Completed || ffi::met_io_error(&self.connection);
+        if guard.take_checkpoint() && failed {
+            // See there why a checkpoint that failed is final.
+            let cause: Cause = Arc::new(Error::ExclusiveIo(self.ground.path.clone()));
+            self.checkpoints.fail(cause.clone());
+            return Err(cause);
+        }
         ffi::reset_statements(&self.connection);
         let left_open = !self.connection.is_autocommit();
         Transaction::new(&self.connection, &self.guard, self.nonce)
@@ -141,6 +149,12 @@ impl Engine for Writer {
     }
 
     fn close(&mut self) -> Result<(), Cause> {
+        if self.checkpoints.check_whole().is_err() {
+            // Closing must not empty the log, which holds what a checkpoint may have lost.
+            self.connection
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+                .map_err(|error| self.ground.fatal("keep the log of", error))?;
+        }
         self.checkpoints.close();
         // Closes the connection now, and not when the last thread lets go of the pipeline: who
         // closed a database may open, move or delete it at once.

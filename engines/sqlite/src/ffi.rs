@@ -46,6 +46,12 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     current
 }
 
+/// Whether a call on the connection ever ended in an input or output error; a full disk is none.
+pub(crate) fn met_io_error(connection: &Connection) -> bool {
+    // SAFETY: as above. The call only reads what the connection remembers.
+    unsafe { ffi::sqlite3_system_errno(connection.handle()) != 0 }
+}
+
 /// The absolute path of the database, from SQLite itself; `None` without a file.
 pub(crate) fn database_path(connection: &Connection) -> Option<PathBuf> {
     // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name, where

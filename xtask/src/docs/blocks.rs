@@ -12,7 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, fuzz, hostile, measured, program,
+    endure, fuzz, hostile, measured,
+    power::records,
+    program,
     root::read,
     simulate,
 };
@@ -70,6 +72,10 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["hostile"] => hostile::table(),
         ["simulation"] => simulate::table(),
         ["fuzzing"] => fuzz::table(),
+        ["powercuts"] => records::cuts(),
+        ["powercut-controls"] => records::controls(),
+        ["mutants"] => records::mutants(),
+        ["faults"] => records::faults(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),
