@@ -33,6 +33,8 @@ enum Command {
     Measure(measure::Options),
     /// Run the lab's experiments, and keep what came out in docs/measured
     Experiments(experiments::Options),
+    /// Start, stop or list throw-away database servers
+    Servers(servers::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
         Command::Experiments(options) => experiments::run(&options),
+        Command::Servers(options) => servers::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {
