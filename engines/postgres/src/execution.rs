@@ -28,7 +28,7 @@ use tokio_postgres::{
 
 use crate::{
     Error, Statement, StatementResult,
-    session::{Answer, Sent, Session, barrier},
+    session::{Answer, Sent, Session, barrier, is_lost},
     statement,
 };
 
@@ -329,7 +329,7 @@ fn fault_of(member: Option<usize>, error: ServerError) -> Fault {
         || (*code == SqlState::FEATURE_NOT_SUPPORTED
             && said.routine() == Some("RevalidateCachedQuery"));
     match member {
-        _ if !matches!(said.parsed_severity(), Some(Severity::Error)) => Fault::Lost(Some(error)),
+        _ if is_lost(&error) => Fault::Lost(Some(error)),
         _ if is_transient(code) => Fault::Again(error),
         _ if is_stale => Fault::Stale,
         Some(member) => Fault::Member { member, error: Some(Error::Server(error)) },

@@ -19,7 +19,7 @@ use tokio_postgres::{Client, RowStream, Statement as Prepared};
 
 use crate::{
     Error, Statement, StatementResult, Value, runtime,
-    session::{Connector, Session},
+    session::{Connector, Session, is_lost},
     statement,
 };
 
@@ -58,7 +58,7 @@ impl Readers {
             }
             match client.query_raw(&prepared, &read.params).await {
                 Ok(stream) => return Ok(Rows { prepared, stream: Box::pin(stream) }),
-                Err(error) if error.as_db_error().is_none() && attempts_left > 0 => {
+                Err(error) if is_lost(&error) && attempts_left > 0 => {
                     attempts_left -= 1;
                 }
                 Err(error) => {

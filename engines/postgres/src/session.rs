@@ -362,3 +362,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(crate) fn pause(attempts: u32) -> Duration {
     Duration::from_millis(5 << attempts.min(10)).min(PAUSE_MAX)
 }
+
+/// Whether the connection went with it.
+pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(|said| !matches!(said.parsed_severity(), Some(Severity::Error)))
+}

@@ -15,7 +15,7 @@ fn key_of(key: u64) -> Value {
 }
 
 fn all() -> Statement {
-    Statement::new("SELECT k::text, v FROM kv ORDER BY k", [])
+    Statement::new("SELECT k::text, v FROM kv ORDER BY kv.k", [])
 }
 
 fn rows(rows: Vec<Vec<Value>>) -> Vec<(u64, Vec<u8>)> {

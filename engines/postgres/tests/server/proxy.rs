@@ -117,16 +117,20 @@ impl Link {
         while let Ok(length @ 1..) = (&self.client).read(&mut buffer) {
             let bytes = &buffer[..length];
             tail.extend_from_slice(bytes);
+            let (begins, commits) =
+                (holds(&tail, b"BEGIN\0"), holds(&tail, b"synchronous_commit = on; COMMIT\0"));
+            // Words may be split between two reads, and are found once.
+            let kept = if begins || commits { 0 } else { tail.len().min(64) };
+            tail.drain(..tail.len() - kept);
             let cut = {
                 let mut next = self.next.lock().unwrap();
-                match *next {
-                    Some(Cut::AtBegin) if holds(&tail, b"BEGIN\0") => next.take(),
-                    Some(_) if holds(&tail, b"synchronous_commit = on; COMMIT\0") => next.take(),
-                    _ => None,
-                }
+                let is_due = match *next {
+                    Some(Cut::AtBegin) => begins,
+                    Some(_) => commits,
+                    None => false,
+                };
+                if is_due { next.take() } else { None }
             };
-            // Words may be split between two reads.
-            tail.drain(..tail.len().saturating_sub(64));
             match cut {
                 None => {}
                 Some(Cut::Before) => return self.cut(),

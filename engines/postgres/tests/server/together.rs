@@ -52,7 +52,9 @@ fn one_plan_failing_among_a_thousand_fails_alone_and_the_others_take_one_commit(
     assert_eq!(ids(&db), (0..1_000).filter(|&id| id != 500).collect::<Vec<_>>());
     let after = db.stats();
     assert_eq!(after.committed - before.committed, 1_000); // one of which held the others up
-    assert!(after.commits - before.commits <= 2, "{after:?}");
+    // Sending takes time, and a group has no more than so much.
+    let groups = after.group_transactions.count - before.group_transactions.count;
+    assert!(after.commits - before.commits <= groups, "{after:?}");
     assert_eq!(after.flushes, before.flushes);
 }
 
@@ -81,8 +83,10 @@ fn of_many_plans_that_fail_each_fails_alone_behind_savepoints() {
     }
     let good = || (0..600).filter(|id| id % 3 != 2);
     assert_eq!(ids(&db), good().chain(good().map(|id| 10_000 + id)).collect::<Vec<_>>());
-    let commits = db.stats().commits - before.commits;
-    assert!(commits <= 600 / 50 + 2, "{commits} commits");
+    let after = db.stats();
+    let groups = after.group_transactions.count - before.group_transactions.count;
+    let commits = after.commits - before.commits;
+    assert!(commits <= 600 / 50 + 2 * groups, "{commits} commits");
 }
 
 #[test]
