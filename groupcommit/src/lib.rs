@@ -99,6 +99,7 @@
 //! |---|---|---|
 //! | `sqlite` | [`sqlite`] | yes |
 //! | `lmdb` | `lmdb` | no |
+//! | `postgres` | `postgres` | no |
 //!
 //! An engine's module re-exports the binding that its transactions are written with
 //! (`sqlite::rusqlite`), so both sides use the same version.
@@ -117,6 +118,8 @@ pub use groupcommit_core::{
 
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
+#[cfg(feature = "postgres")]
+pub use groupcommit_postgres as postgres;
 #[cfg(feature = "sqlite")]
 pub use groupcommit_sqlite as sqlite;
 

@@ -257,7 +257,7 @@ impl Writer {
         let fault = match outcome {
             Ok(committed) => {
                 deliver_plans(&mut execution, group);
-                self.keep(execution);
+                self.session = Some(execution.session);
                 return Ok(committed);
             }
             Err(fault) => fault,
@@ -265,10 +265,10 @@ impl Writer {
         self.overcome(execution, group, members, fault)
     }
 
-    /// Keeps the connection for the next group.
-    fn keep(&mut self, mut execution: Execution) {
-        // Should that fail, the next group finds a connection that is lost.
-        if !execution.has_defined || execution.session.look_for_deferred().is_ok() {
+    /// Keeps the connection of an attempt that was rolled back, unless what it knows of the schema
+    /// was.
+    fn keep_undone(&mut self, execution: Execution) {
+        if !execution.has_defined {
             self.session = Some(execution.session);
         }
     }
@@ -305,7 +305,7 @@ impl Writer {
             Fault::Member { member, error } => {
                 let is_plan = execution.drop_plan(member);
                 if execution.roll_back() {
-                    self.session = Some(execution.session);
+                    self.keep_undone(execution);
                 }
                 if let Some(error) = error {
                     tell(group, member, is_plan, error);
@@ -317,16 +317,16 @@ impl Writer {
                 Err(Setback::Lost(Some(error)))
             }
             Fault::Again(error) => {
-                self.session = Some(execution.session);
+                self.keep_undone(execution);
                 Err(Setback::Again(Error::Server(error)))
             }
             Fault::Refused(error) => {
-                self.session = Some(execution.session);
+                self.keep_undone(execution);
                 Err(Setback::Refused(Error::Server(error)))
             }
             Fault::Stale => {
                 if execution.roll_back() {
-                    self.session = Some(execution.session);
+                    self.keep_undone(execution);
                 }
                 Err(Setback::Stale)
             }
@@ -379,9 +379,10 @@ fn run_members(
             return Err(execution.take_fault().unwrap_or(Fault::Lost(None)));
         }
         let mut tx = Transaction { part: Part::Live(execution) };
-        let ran = match member.has_run {
-            true => group.rerun(member.index, &mut tx),
-            false => group.run(member.index, &mut tx),
+        let ran = if member.has_run {
+            group.rerun(member.index, &mut tx)
+        } else {
+            group.run(member.index, &mut tx)
         };
         end_member(execution, group, member.index, ran, savepoints)?;
     }

@@ -71,9 +71,7 @@ pub(crate) struct Execution {
     has_begun: bool,
     number_sql: Arc<str>,
     xid: String,
-    member: usize,
-    /// The member has sent something.
-    is_touched: bool,
+    current: Current,
     /// The answers that the running closure waits for.
     answers_now: Vec<StatementResult>,
     /// What plans came to, by member.
@@ -81,6 +79,16 @@ pub(crate) struct Execution {
     fault: Option<Fault>,
     /// A statement may have changed what is checked at a commit.
     pub(crate) has_defined: bool,
+}
+
+/// The member for which statements are sent now.
+#[derive(Debug, Default)]
+struct Current {
+    member: usize,
+    /// It has sent something.
+    is_touched: bool,
+    /// A statement of it may have changed what is checked at a commit.
+    has_defined: bool,
 }
 
 impl Execution {
@@ -91,8 +99,7 @@ impl Execution {
             has_begun: false,
             number_sql: "SELECT pg_current_xact_id()::text".into(),
             xid: String::new(),
-            member: 0,
-            is_touched: false,
+            current: Current::default(),
             answers_now: Vec::new(),
             plans: HashMap::new(),
             fault: None,
@@ -102,12 +109,11 @@ impl Execution {
 
     /// From here on everything is sent for `member`.
     pub(crate) fn begin_member(&mut self, member: usize) {
-        self.member = member;
-        self.is_touched = false;
+        self.current = Current { member, ..Current::default() };
     }
 
     pub(crate) fn is_touched(&self) -> bool {
-        self.is_touched
+        self.current.is_touched
     }
 
     pub(crate) fn has_begun(&self) -> bool {
@@ -151,7 +157,7 @@ impl Execution {
     /// Sends the statements of a plan, whose results are delivered after the commit.
     pub(crate) fn send_plan(&mut self, plan: &Arc<[Statement]>) -> Result<(), Error> {
         self.send(plan, true)?;
-        self.plans.entry(self.member).or_default();
+        self.plans.entry(self.current.member).or_default();
         Ok(())
     }
 
@@ -165,25 +171,34 @@ impl Execution {
             return Ok(std::mem::take(&mut self.answers_now));
         }
         self.answers_now.clear();
+        Err(self.fault_as_seen_by_the_member())
+    }
+
+    /// The error that the running member is given: its own once, and else that it is interrupted.
+    fn fault_as_seen_by_the_member(&mut self) -> Error {
         match &mut self.fault {
-            Some(Fault::Member { member, error }) if *member == self.member => {
-                Err(error.take().unwrap_or(Error::Aborted))
+            Some(Fault::Member { member, error }) if *member == self.current.member => {
+                error.take().unwrap_or(Error::Aborted)
             }
-            _ => Err(Error::Interrupted),
+            _ => Error::Interrupted,
         }
     }
 
     fn send(&mut self, plan: &Arc<[Statement]>, is_planned: bool) -> Result<(), Error> {
-        if let Some(fault) = &self.fault {
-            let is_own = matches!(fault, Fault::Member { member, .. } if *member == self.member);
-            return Err(if is_own { Error::Aborted } else { Error::Interrupted });
+        if self.fault.is_some() {
+            return Err(self.fault_as_seen_by_the_member());
         }
         for statement in plan.iter() {
             statement::check(&statement.sql)?;
-            self.has_defined |= statement::is_definition(&statement.sql);
+            self.current.has_defined |= statement::is_definition(&statement.sql);
         }
+        self.has_defined |= self.current.has_defined;
         self.begin()?;
         for (index, statement) in plan.iter().enumerate() {
+            // The answer would come behind all others, and those have to be taken first.
+            if !self.session.has_prepared(&statement.sql) && !self.wait_all() {
+                return Err(self.fault_as_seen_by_the_member());
+            }
             let prepared = match self.session.prepare(&statement.sql)? {
                 Ok(prepared) => prepared,
                 Err(error) => return Err(self.not_prepared(error)),
@@ -192,30 +207,22 @@ impl Execution {
             if expected != given {
                 return Err(Error::Parameters { expected, given });
             }
-            self.is_touched = true;
+            self.current.is_touched = true;
             let sent = self.session.send(prepared, plan, index);
-            self.sent.push_back(InFlight::Statement { member: self.member, is_planned, sent });
+            self.sent.push_back(InFlight::Statement {
+                member: self.current.member,
+                is_planned,
+                sent,
+            });
         }
         Ok(())
     }
 
-    /// A statement could not be prepared, which ends the server's transaction; perhaps only because
-    /// one before it had failed.
+    /// A statement could not be prepared, which ends the server's transaction.
     fn not_prepared(&mut self, error: ServerError) -> Error {
-        self.is_touched = true;
-        if !self.wait_all() {
-            return Error::Interrupted;
-        }
-        match fault_of(Some(self.member), error) {
-            Fault::Member { member, error } => {
-                self.fault = Some(Fault::Member { member, error: None });
-                error.unwrap_or(Error::Aborted)
-            }
-            other => {
-                self.fault = Some(other);
-                Error::Interrupted
-            }
-        }
+        self.current.is_touched = true;
+        self.fault = Some(fault_of(Some(self.current.member), error));
+        self.fault_as_seen_by_the_member()
     }
 
     /// Takes the answers to all that was sent; says whether all is well.
@@ -256,10 +263,25 @@ impl Execution {
     /// Has the server check now what it would check at the commit, where there is such a thing, so
     /// that the member is to blame for what it left.
     pub(crate) fn send_fence(&mut self) {
+        if self.current.has_defined {
+            self.look_for_deferred();
+        }
+        if self.fault.is_some() {
+            return;
+        }
         if let Some(deferred) = &self.session.server.deferred {
             let sql = format!("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS {deferred} DEFERRED");
             let sent = self.session.send_command(sql);
-            self.sent.push_back(InFlight::Fence { member: self.member, sent });
+            self.sent.push_back(InFlight::Fence { member: self.current.member, sent });
+        }
+    }
+
+    /// Asks what is checked at the commit only, since the member may have changed that.
+    fn look_for_deferred(&mut self) {
+        if self.wait_all()
+            && let Err(error) = self.session.look_for_deferred()
+        {
+            self.fault = Some(fault_of(None, error));
         }
     }
 
@@ -283,6 +305,9 @@ impl Execution {
     pub(crate) fn undo_member(&mut self) -> bool {
         self.sent.clear();
         self.send_command("ROLLBACK TO SAVEPOINT groupcommit; RELEASE SAVEPOINT groupcommit");
+        if self.current.has_defined {
+            self.look_for_deferred();
+        }
         self.wait_all()
     }
 

@@ -23,24 +23,47 @@ use crate::{
     statement,
 };
 
+/// One connection, made when it is needed.
+#[derive(Default)]
+struct Slot {
+    session: Mutex<Option<Session>>,
+    /// Reads whose rows are not all taken.
+    open: Arc<AtomicUsize>,
+}
+
+/// Counts a read as open for as long as it exists.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The connections that reads share.
 pub(crate) struct Readers {
     connector: Connector,
-    slots: Vec<Mutex<Option<Session>>>,
-    next: AtomicUsize,
+    slots: Vec<Slot>,
     is_closed: AtomicBool,
 }
 
 impl Readers {
     pub(crate) fn new(connector: Connector, connections: usize) -> Self {
-        let slots = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
-        Self { connector, slots, next: AtomicUsize::new(0), is_closed: AtomicBool::new(false) }
+        let slots = (0..connections.max(1)).map(|_| Slot::default()).collect();
+        Self { connector, slots, is_closed: AtomicBool::new(false) }
     }
 
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         for slot in &self.slots {
-            if let Ok(mut session) = slot.try_lock() {
+            if let Ok(mut session) = slot.session.try_lock() {
                 session.take();
             }
         }
@@ -51,13 +74,19 @@ impl Readers {
         statement::check(&read.sql)?;
         let mut attempts_left = 1_u8;
         loop {
-            let (client, prepared) = self.prepared(&read.sql).await?;
+            let (client, prepared, open) = match self.prepared(&read.sql).await {
+                Err(Error::Server(error)) if is_lost(&error) && attempts_left > 0 => {
+                    attempts_left -= 1;
+                    continue;
+                }
+                other => other?,
+            };
             let (expected, given) = (prepared.params().len(), read.params.len());
             if expected != given {
                 return Err(Error::Parameters { expected, given });
             }
             match client.query_raw(&prepared, &read.params).await {
-                Ok(stream) => return Ok(Rows { prepared, stream: Box::pin(stream) }),
+                Ok(stream) => return Ok(Rows { prepared, stream: Box::pin(stream), _open: open }),
                 Err(error) if is_lost(&error) && attempts_left > 0 => {
                     attempts_left -= 1;
                 }
@@ -69,21 +98,25 @@ impl Readers {
         }
     }
 
-    /// The next connection in turn, with the statement prepared on it.
-    async fn prepared(&self, sql: &Arc<str>) -> Result<(Arc<Client>, Prepared), Error> {
+    /// The connection with the fewest open reads, with the statement prepared on it.
+    async fn prepared(&self, sql: &Arc<str>) -> Result<(Arc<Client>, Prepared, Open), Error> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(Error::NotRun(NotRun::Closed));
         }
-        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
-        let mut slot = self.slots[turn].lock().await;
+        let least = self.slots.iter().min_by_key(|slot| slot.open.load(Ordering::Relaxed));
+        let Some(least) = least else { return Err(Error::NotRun(NotRun::Closed)) };
+        let open = Open::new(&least.open);
+        let mut slot = least.session.lock().await;
         let mut session = match slot.take() {
             Some(session) if !session.client.is_closed() => session,
             _ => self.connect().await?,
         };
         let prepared = session.prepare_async(sql).await;
         let client = session.client.clone();
-        *slot = Some(session);
-        Ok((client, prepared?))
+        if !matches!(&prepared, Err(Error::Server(error)) if is_lost(error)) {
+            *slot = Some(session);
+        }
+        Ok((client, prepared?, open))
     }
 
     async fn connect(&self) -> Result<Session, Error> {
@@ -100,18 +133,20 @@ impl Readers {
     /// The schema may have changed under what was prepared.
     async fn forget_prepared(&self) {
         for slot in &self.slots {
-            if let Some(session) = &mut *slot.lock().await {
+            if let Some(session) = &mut *slot.session.lock().await {
                 session.forget_prepared();
             }
         }
     }
 }
 
-/// The rows of a read, as they arrive. The connection serves other reads meanwhile, whose answers
-/// come behind: rows that are not taken hold them up.
+/// The rows of a read, as they arrive. Other reads use other connections for as long as there are
+/// any; behind rows that are not taken they wait. So no more of these than there are connections
+/// ([`Options::readers`](crate::Options::readers)), less one, may be kept open while one reads.
 pub struct Rows {
     prepared: Prepared,
     stream: Pin<Box<RowStream>>,
+    _open: Open,
 }
 
 impl std::fmt::Debug for Rows {

@@ -95,20 +95,17 @@ impl Connector {
 
     async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {
         let warnings = Arc::new(AtomicU64::new(0));
-        let client = match &self.tls {
-            Some(tls) => {
-                let connect = MakeRustlsConnect::new((**tls).clone());
-                let (client, connection) =
-                    self.config.connect(connect).await.map_err(|error| self.failed(error))?;
-                drive(connection, warnings.clone())?;
-                client
-            }
-            None => {
-                let (client, connection) =
-                    self.config.connect(NoTls).await.map_err(|error| self.failed(error))?;
-                drive(connection, warnings.clone())?;
-                client
-            }
+        let client = if let Some(tls) = &self.tls {
+            let connect = MakeRustlsConnect::new((**tls).clone());
+            let connected = self.config.connect(connect).await;
+            let (client, connection) = connected.map_err(|error| self.failed(error))?;
+            drive(connection, warnings.clone())?;
+            client
+        } else {
+            let connected = self.config.connect(NoTls).await;
+            let (client, connection) = connected.map_err(|error| self.failed(error))?;
+            drive(connection, warnings.clone())?;
+            client
         };
         Ok((client, warnings))
     }
@@ -250,6 +247,11 @@ impl Session {
             Ok(prepared) => self.keep_prepared(sql, prepared).map(Ok),
             Err(error) => Ok(Err(error)),
         }
+    }
+
+    /// Whether [`Self::prepare`] need not ask.
+    pub(crate) fn has_prepared(&self, sql: &str) -> bool {
+        self.prepared.contains_key(sql)
     }
 
     /// As [`Self::prepare`], without blocking.

@@ -17,7 +17,7 @@ use super::{
 const ACCOUNT: &str = "postgres";
 
 /// How long a server may take to start, or a replica to be in step.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_mins(1);
 
 /// What to do where the servers are missing.
 pub const INSTALL: &str = "install PostgreSQL, on Debian with `apt-get install postgresql`";
@@ -72,6 +72,7 @@ pub fn programs_or_install() -> Result<PathBuf, Trouble> {
         return Ok(bin);
     }
     if is_root() && Path::new("/usr/bin/apt-get").exists() {
+        run(Command::new("apt-get").args(["update", "--quiet"]))?;
         run(Command::new("apt-get")
             .args(["install", "--yes", "--no-install-recommends", "postgresql"])
             .env("DEBIAN_FRONTEND", "noninteractive"))?;

@@ -112,7 +112,7 @@ fn holds(bytes: &[u8], text: &[u8]) -> bool {
 
 impl Link {
     fn carry_requests(&self) {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         let mut tail = Vec::new();
         while let Ok(length @ 1..) = (&self.client).read(&mut buffer) {
             let bytes = &buffer[..length];
@@ -153,7 +153,7 @@ impl Link {
     }
 
     fn carry_answers(&self) {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         while let Ok(length @ 1..) = (&self.server).read(&mut buffer) {
             if self.is_swallowing.load(Ordering::SeqCst) {
                 return self.cut();

@@ -105,7 +105,7 @@ fn plans_run_in_submission_order_and_get_their_own_results() {
     });
     let mut expected = "row 0".to_owned();
     for (place, ticket) in (0..).zip(tickets) {
-        expected += &format!("{place},");
+        expected.extend([place.to_string().as_str(), ","]);
         let mut results = ticket.wait().unwrap();
         let row = results.remove(0).rows.remove(0);
         let length = i64::try_from(expected.len()).unwrap();
@@ -189,4 +189,35 @@ fn a_schema_that_changes_under_prepared_statements_is_followed() {
     db.submit_statements(vec![add]).wait().unwrap();
     let results = db.submit_statements(all()).wait().unwrap();
     assert_eq!(results[0].rows, [[Value::Int(1), "row 1".into(), Value::Int(7)]]);
+}
+
+#[test]
+fn a_deferred_constraint_that_a_member_drops_is_charged_to_nobody() {
+    let db = open();
+    let run = |sql: &str| db.submit_statements(vec![Statement::new(sql, [])]);
+    let create = "CREATE TABLE child (of bigint REFERENCES t DEFERRABLE INITIALLY DEFERRED)";
+    let [made, left, dropped, inserted] = in_one_group(&db, || {
+        [
+            run(create),
+            run("INSERT INTO child VALUES (7)"),
+            run("DROP TABLE child"),
+            db.submit_statements(vec![insert(1)]),
+        ]
+    });
+    made.wait().unwrap();
+    assert_eq!(code(left.wait()), "23503");
+    dropped.wait().unwrap();
+    inserted.wait().unwrap();
+    assert_eq!(ids(&db), [1]);
+}
+
+#[test]
+fn a_statement_to_prepare_behind_a_long_answer_waits_for_nobody() {
+    let db = open();
+    let series = "SELECT n::int8, repeat('x', 1000) FROM generate_series(1, 20000) AS n";
+    db.submit_statements(vec![Statement::new(series, [])]).wait().unwrap();
+    // The first is prepared by now and is not waited for; the second has to be prepared.
+    let plan = vec![Statement::new(series, []), Statement::new("SELECT 1::int8", [])];
+    let results = db.submit_statements(plan).wait().unwrap();
+    assert_eq!((results[0].rows.len(), &results[1].rows[0][0]), (20_000, &Value::Int(1)));
 }
