@@ -369,3 +369,22 @@ pub(crate) fn pause(attempts: u32) -> Duration {
 pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_none_or(|said| !matches!(said.parsed_severity(), Some(Severity::Error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_the_machine_is_encrypted_unless_told_otherwise() {
+        for (url, expected) in [
+            ("postgres://a@db.example.org/a", true),
+            ("postgres://a@10.0.0.1/a?sslmode=disable", false),
+            ("postgres://a@127.0.0.1/a", false),
+            ("postgres://a@localhost,db.example.org/a", true),
+            ("postgres://a@localhost/a?sslmode=require", true),
+            ("host=/run/postgresql user=a", false),
+        ] {
+            assert_eq!(wants_tls(&url.parse().unwrap()), expected, "{url}");
+        }
+    }
+}

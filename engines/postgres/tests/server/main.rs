@@ -5,10 +5,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod conformance;
+mod contention;
 mod cuts;
 mod proxy;
 mod reading;
 mod refused;
 mod replicated;
 mod server;
+mod tls;
 mod together;
