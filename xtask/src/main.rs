@@ -9,6 +9,7 @@ mod measured;
 mod probe;
 mod program;
 mod root;
+mod servers;
 mod test;
 
 use std::process::ExitCode;

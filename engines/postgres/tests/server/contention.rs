@@ -12,7 +12,7 @@ fn add(id: i64) -> Statement {
 }
 
 /// Two databases at once, each with so many transactions in flight; returns what they counted.
-fn count_together(url: &str, plans: [Vec<Statement>; 2], rounds: usize) -> Vec<i64> {
+fn count_together(url: &str, plans: &[Vec<Statement>; 2], rounds: usize) -> Vec<i64> {
     let count = |plan: &Vec<Statement>| {
         let db = Database::open(url).unwrap();
         let mut counted = Vec::new();
@@ -45,7 +45,7 @@ fn zeroes(url: &str) {
 fn serialization_failures_run_again_until_each_has_counted_once() {
     let url = format!("{}%20-c%20default_transaction_isolation%3Dserializable", schema());
     zeroes(&url);
-    let counted = count_together(&url, [vec![add(1)], vec![add(1)]], 20);
+    let counted = count_together(&url, &[vec![add(1)], vec![add(1)]], 20);
     assert_eq!(counted, (1..=200).collect::<Vec<_>>());
 }
 
@@ -54,7 +54,7 @@ fn deadlocks_run_again_until_each_has_counted_once() {
     let url = format!("{}%20-c%20deadlock_timeout%3D5ms", schema());
     zeroes(&url);
     let plans = [vec![add(1), add(2)], vec![add(2), add(1)]];
-    let counted = count_together(&url, plans, 20);
+    let counted = count_together(&url, &plans, 20);
     // Each row was counted up by both, in whatever order they came to it.
     assert_eq!(counted.len(), 200);
     let db = Database::open(&url).unwrap();
