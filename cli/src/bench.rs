@@ -18,6 +18,7 @@ use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
 use groupcommit_lab::mixed::run_mixed;
 use groupcommit_lab::table::{describe, tables};
 use groupcommit_lab::threads::run_threads;
+use groupcommit_lab::wal::run_wal;
 use groupcommit_lab::write::run_write;
 use groupcommit_lab::{Common, Event, LabError};
 
@@ -54,6 +55,10 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Experiment::Load(arguments) => {
             let options = arguments.to_options();
             measure(&options.common, |observe| run_load(&options, observe))
+        }
+        Experiment::Wal(arguments) => {
+            let options = arguments.to_options();
+            measure(&options.common, |observe| run_wal(&options, observe))
         }
         Experiment::Compare(arguments) => compare(&arguments.before, &arguments.after),
         Experiment::All(arguments) => {

@@ -14,10 +14,14 @@
 mod begin;
 mod csv;
 mod execute;
+#[cfg(test)]
+mod fuzz;
 mod infer;
 mod input;
 mod interrupt;
 mod job;
+#[cfg(feature = "keyed")]
+mod keyed;
 mod ledger;
 mod measure;
 mod options;
@@ -40,6 +44,7 @@ pub(crate) use options::Options;
 use crate::exit::{Exit, Problem, explain};
 use begin::Beginning;
 use job::Job;
+use ledger::Entry;
 use measure::Measure;
 use pipeline::{Pipeline, Stop, durable_through};
 use progress::Progress;
@@ -59,12 +64,25 @@ const REJECTS_AT_ONCE: u32 = 1_000;
 /// # Errors
 /// A [`Problem`] with its exit code and sentence.
 pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
+    if let Some((engine, path)) = options.keyed_target() {
+        if !engine.is_built_in() {
+            return Err(Problem::environment(format!(
+                "this program was built without {}; build it with `cargo build --release --features {engine}`",
+                engine.title()
+            )));
+        }
+        #[cfg(feature = "keyed")]
+        return keyed::run(options, engine, &path);
+        #[cfg(not(feature = "keyed"))]
+        return Err(Problem::environment(format!("cannot open {}", path.display())));
+    }
+    options.check_sqlite()?;
     let layout = options.layout()?;
     interrupt::install()?;
     let mut stream = Stream::open(input::open(options)?, layout)?;
     let database = open_database(options)?;
     let beginning = begin::decide(options, layout, &mut stream, &database)?;
-    skip(&mut stream, &beginning)?;
+    skip(&mut stream, &beginning.target, &beginning.entry)?;
     let rejects = open_rejects(options, &database, beginning.entry.id)?;
     ingest(options, &mut stream, &database, beginning, rejects)
 }
@@ -90,8 +108,7 @@ fn open_database(options: &Options) -> Result<Database, Problem> {
 }
 
 /// Passes over the records that earlier runs decided, and proves that they are the same.
-fn skip(stream: &mut Stream, beginning: &Beginning) -> Result<(), Problem> {
-    let entry = &beginning.entry;
+fn skip(stream: &mut Stream, target: &str, entry: &Entry) -> Result<(), Problem> {
     if entry.position == 0 {
         return Ok(());
     }
@@ -100,7 +117,7 @@ fn skip(stream: &mut Stream, beginning: &Beginning) -> Result<(), Problem> {
         Problem::environment(format!(
             "cannot continue the ingest of {} into {} with {}: {what}; give the same input, or leave --resume out \
              to ingest another",
-            entry.source, beginning.target, name
+            entry.source, target, name
         ))
     };
     let mut record = Record::default();
@@ -212,7 +229,7 @@ fn ingest(
     progress.end();
     let (outcome, stopped) = judge(feeding, stream, &pipeline);
     let problem = stopped.or(ended.err());
-    let measure = Measure::of(database);
+    let measure = Measure::of(&database.stats());
     let records = pipeline.committed + pipeline.rejected;
     let summary = Summary {
         target,
@@ -317,7 +334,11 @@ fn feed(
         }
         let look = next == Next::Idle || stream.number.is_multiple_of(TICK_RECORDS);
         if look
-            && progress.tick(database, pipeline.committed + pipeline.rejected, pipeline.rejected)
+            && progress.tick(
+                || database.stats(),
+                pipeline.committed + pipeline.rejected,
+                pipeline.rejected,
+            )
         {
             pipeline
                 .flush_rejects()

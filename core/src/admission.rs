@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 /// How much a pipeline admits before `submit` waits and `try_submit` refuses.
 ///
-/// A transaction counts from its admission until its ticket is resolved (or, where it has a
-/// callback, until that has returned).
+/// A transaction counts from its admission until its flush has returned, just before its ticket is
+/// resolved (or, where it has a callback, until that has returned).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -16,6 +16,9 @@ use crate::{
     sync::{MutexGuard, lock, wait_timeout},
 };
 
+/// How many callbacks of one database are called before those of others have their turn.
+const CALLBACKS_IN_A_ROW: usize = 64;
+
 impl<E: Engine> Shared<E> {
     pub(crate) fn schedule_flush(self: &Arc<Self>) {
         let shared = self.clone();
@@ -139,14 +142,20 @@ impl<E: Engine> Shared<E> {
             idle
         };
         if idle {
-            let shared = self.clone();
-            self.spawn.spawn_callback(Box::new(move || shared.run_callback_role()));
+            self.spawn_callback_role();
         }
     }
 
-    /// The callback role: the callers' own code, in submission order, one at a time.
+    fn spawn_callback_role(self: &Arc<Self>) {
+        let shared = self.clone();
+        self.spawn.spawn_callback(Box::new(move || shared.run_callback_role()));
+    }
+
+    /// The callback role: the callers' own code, in submission order, one at a time. After some it
+    /// steps back into the line, so that the callbacks of one database do not keep the thread from
+    /// those of others.
     fn run_callback_role(self: &Arc<Self>) {
-        loop {
+        for _ in 0..CALLBACKS_IN_A_ROW {
             let Call { callback, place: (transactions, bytes) } = {
                 let mut state = lock(&self.state);
                 let Some(next) = state.callbacks.pop_front() else {
@@ -161,5 +170,7 @@ impl<E: Engine> Shared<E> {
             let wakers = lock(&self.state).release(transactions, bytes);
             quiet::wake(wakers);
         }
+        lock(&self.state).callback_role = Role::Scheduled;
+        self.spawn_callback_role();
     }
 }

@@ -5,10 +5,13 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    time::Instant,
+    time::Duration,
 };
 
-use crate::{pool, sync::thread};
+use crate::{
+    pool,
+    sync::{park_timeout, thread},
+};
 
 struct Unparker(thread::Thread);
 
@@ -42,8 +45,11 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     })
 }
 
-/// Blocks until `future` is ready, but not beyond `until`.
-pub(crate) fn block_on_until<F: Future>(future: F, until: Instant) -> Option<F::Output> {
+/// Blocks until `future` is ready, but gives up once nothing is `left` of its time.
+pub(crate) fn block_on_until<F: Future>(
+    future: F,
+    left: impl Fn() -> Duration,
+) -> Option<F::Output> {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unparker(thread::current())));
     let mut cx = Context::from_waker(&waker);
@@ -52,14 +58,11 @@ pub(crate) fn block_on_until<F: Future>(future: F, until: Instant) -> Option<F::
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 return Some(output);
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = left();
             if left.is_zero() {
                 return None;
             }
-            #[cfg(not(shuttle))]
-            thread::park_timeout(left);
-            #[cfg(shuttle)]
-            thread::park();
+            park_timeout(left);
         }
     })
 }

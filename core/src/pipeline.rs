@@ -123,7 +123,8 @@ impl<E: Engine> Pipeline<E> {
         shared.ticket(cell)
     }
 
-    /// As [`Pipeline::submit`], waiting for admission without blocking.
+    /// As [`Pipeline::submit`], waiting for admission without blocking. A deadline that passes
+    /// meanwhile is noticed once there is a place.
     ///
     /// # Cancel safety
     ///

@@ -126,9 +126,8 @@ impl<E: Engine> Shared<E> {
         let admitted = match entry.deadline_ns {
             None => park::block_on(admit),
             Some(deadline_ns) => {
-                let left_ns = deadline_ns.saturating_sub(self.clock.now_ns());
-                let until = std::time::Instant::now() + Duration::from_nanos(left_ns);
-                park::block_on_until(admit, until).unwrap_or(Err(NotRun::DeadlinePassed))
+                let left = || Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()));
+                park::block_on_until(admit, left).unwrap_or(Err(NotRun::DeadlinePassed))
             }
         };
         match admitted {

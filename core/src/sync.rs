@@ -15,6 +15,16 @@ pub(crate) use shuttle::{
 
 use std::{sync::PoisonError, time::Duration};
 
+#[cfg(not(shuttle))]
+pub(crate) use std::thread::park_timeout;
+
+/// Where time is not the machine's, parking ends early, as it always may; whoever parks looks at its
+/// own clock again.
+#[cfg(shuttle)]
+pub(crate) fn park_timeout(_: Duration) {
+    thread::yield_now();
+}
+
 /// Locks, and carries on after a panic elsewhere: no user code runs under a lock of the core, and
 /// every critical section leaves its state whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -79,7 +79,9 @@ impl<T: Send + 'static, E: Send + 'static> Ticket<T, E> {
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<T, Failure<E>>> {
         let until = Instant::now().checked_add(timeout);
         match until {
-            Some(until) => park::block_on_until(self, until),
+            Some(until) => {
+                park::block_on_until(self, || until.saturating_duration_since(Instant::now()))
+            }
             None => Some(park::block_on(self)),
         }
     }

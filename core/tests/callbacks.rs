@@ -6,7 +6,7 @@ mod common;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{Disk, open, open_with, put};
-use groupcommit_core::{Failure, Limits, NotRun, Terms};
+use groupcommit_core::{Failure, Limits, NotRun, Pipeline, Terms};
 
 /// Long enough for anything that does not hang.
 const FOREVER: Duration = Duration::from_secs(20);
@@ -54,4 +54,55 @@ fn those_that_are_refused_are_called_one_at_a_time() {
         assert_eq!(calls.recv_timeout(FOREVER).unwrap(), (number, true));
     }
     assert_eq!(pipeline.stats().in_flight, 0);
+}
+
+#[test]
+fn one_databases_callbacks_give_way_to_anothers() {
+    // As many as hold every thread that callbacks may have.
+    let busy: Vec<_> = (0..groupcommit_core::THREADS_MAX / 2).map(|_| open(&Disk::new())).collect();
+    let gate = Arc::new((Mutex::new((0, false, false)), Condvar::new()));
+    for pipeline in &busy {
+        for number in 0..200 {
+            let gate = gate.clone();
+            pipeline.submit_then(Terms::default(), put(1), move |_| {
+                let (state, changed) = &*gate;
+                let mut state = state.lock().unwrap();
+                if number == 0 {
+                    state.0 += 1;
+                    changed.notify_all();
+                }
+                // The first waits until the other's callback is due, the last until it was called.
+                let is_due = |state: &(usize, bool, bool)| match number {
+                    0 => state.1,
+                    199 => state.2,
+                    _ => true,
+                };
+                while !is_due(&state) {
+                    let waited = changed.wait_timeout(state, FOREVER).unwrap();
+                    assert!(!waited.1.timed_out(), "the other's callback was not called");
+                    state = waited.0;
+                }
+            });
+        }
+    }
+    let (state, changed) = &*gate;
+    let holding =
+        changed.wait_timeout_while(state.lock().unwrap(), FOREVER, |state| state.0 < busy.len());
+    assert!(!holding.unwrap().1.timed_out(), "not every callback has a thread");
+    // Two flushes later all callbacks of a database stand in the line.
+    let two_flushes = |pipeline: &Arc<Pipeline<common::Memory>>| {
+        pipeline.transact(Terms::default(), put(2)).unwrap();
+        pipeline.transact(Terms::default(), put(3)).unwrap();
+    };
+    busy.iter().for_each(two_flushes);
+    let other = open(&Disk::new());
+    let (sender, called) = mpsc::channel();
+    other.submit_then(Terms::default(), put(1), move |_| sender.send(()).unwrap());
+    two_flushes(&other);
+    state.lock().unwrap().1 = true;
+    changed.notify_all();
+    let in_time = called.recv_timeout(FOREVER);
+    state.lock().unwrap().2 = true;
+    changed.notify_all();
+    in_time.expect("the callbacks of the others hold every thread");
 }

@@ -99,6 +99,7 @@
 //! |---|---|---|
 //! | `sqlite` | [`sqlite`] | yes |
 //! | `lmdb` | `lmdb` | no |
+//! | `rocksdb` | `rocksdb` | no: it compiles C++ for many minutes |
 //! | `postgres` | `postgres` | no |
 //!
 //! An engine's module re-exports the binding that its transactions are written with
@@ -120,6 +121,8 @@ pub use groupcommit_core::{
 pub use groupcommit_lmdb as lmdb;
 #[cfg(feature = "postgres")]
 pub use groupcommit_postgres as postgres;
+#[cfg(feature = "rocksdb")]
+pub use groupcommit_rocksdb as rocksdb;
 #[cfg(feature = "sqlite")]
 pub use groupcommit_sqlite as sqlite;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::condition::Condition;
 use crate::error::LabError;
 use crate::load::LoadOptions;
 use crate::measurement::Results;
@@ -24,18 +25,29 @@ pub struct AllOptions {
 }
 
 impl AllOptions {
-    /// Each experiment as published.
+    /// Each experiment as published, with the conditions of the engine.
     #[must_use]
     pub fn published(common: Common) -> Self {
+        let engine = common.engine;
         Self {
             // As many callers as the async condition has transactions in flight, too.
             write: WriteOptions {
                 threads: vec![1, 1_000],
+                batches: WriteOptions::batches_of(engine),
+                conditions: Condition::of_write(engine).to_vec(),
                 common: common.clone(),
                 ..WriteOptions::default()
             },
-            mixed: MixedOptions { common: common.clone(), ..MixedOptions::default() },
-            threads: ThreadsOptions { common: common.clone(), ..ThreadsOptions::default() },
+            mixed: MixedOptions {
+                conditions: Condition::of_mixed(engine).to_vec(),
+                common: common.clone(),
+                ..MixedOptions::default()
+            },
+            threads: ThreadsOptions {
+                conditions: Condition::of_threads(engine).to_vec(),
+                common: common.clone(),
+                ..ThreadsOptions::default()
+            },
             load: LoadOptions { common, ..LoadOptions::default() },
         }
     }
@@ -85,4 +97,23 @@ pub fn run_all(
     options.threads.run(&mut session)?;
     options.load.run(&mut session)?;
     session.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    #[test]
+    fn all_of_any_engine_is_measurable() {
+        for engine in Engine::ALL.into_iter().filter(|engine| engine.is_built_in()) {
+            let common = Common { engine, ..Common::default() };
+            for all in [AllOptions::published(common.clone()), AllOptions::quick(common)] {
+                all.write.check().expect("write");
+                all.mixed.check().expect("mixed");
+                all.threads.check().expect("threads");
+                all.load.check().expect("load");
+            }
+        }
+    }
 }

@@ -39,6 +39,14 @@ pub enum Condition {
     /// As [`Condition::Sync`], with [`Condition::BATCHED_ROWS`] rows a transaction: what a program
     /// can do by hand.
     Batched,
+    /// Engines with a log that can be switched off: without it, one write a call. Not durable.
+    NoWal,
+    /// RocksDB: with its log, which is not flushed. Not durable.
+    WalNosync,
+    /// RocksDB: with its log, flushed by every write.
+    WalSync,
+    /// RocksDB: every transaction durable, through groupcommit.
+    Groupcommit,
 }
 
 impl Condition {
@@ -55,7 +63,18 @@ impl Condition {
     pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
 
     /// The conditions that only other engines have.
-    const OTHER_ENGINES: [Self; 3] = [Self::Sync, Self::SyncThreads, Self::Batched];
+    const OTHER_ENGINES: [Self; 7] = [
+        Self::Sync,
+        Self::SyncThreads,
+        Self::Batched,
+        Self::NoWal,
+        Self::WalNosync,
+        Self::WalSync,
+        Self::Groupcommit,
+    ];
+
+    /// The conditions of the price of the log.
+    pub const WAL: [Self; 4] = [Self::NoWal, Self::WalNosync, Self::WalSync, Self::Groupcommit];
 
     /// Threads of [`Condition::SyncThreads`] where threads are not what is varied.
     pub const SYNC_THREADS: usize = 256;
@@ -80,6 +99,15 @@ impl Condition {
                 Self::GroupcommitBlocking,
                 Self::GroupcommitAsync,
             ],
+            Engine::Rocksdb => &[
+                Self::Sync,
+                Self::SyncThreads,
+                Self::Batched,
+                Self::NoWal,
+                Self::WalNosync,
+                Self::GroupcommitBlocking,
+                Self::GroupcommitAsync,
+            ],
         }
     }
 
@@ -88,7 +116,9 @@ impl Condition {
     pub fn of_mixed(engine: Engine) -> &'static [Self] {
         match engine {
             Engine::Sqlite => &Self::ALL,
-            Engine::Lmdb => &[Self::Sync, Self::GroupcommitBlocking, Self::GroupcommitAsync],
+            Engine::Lmdb | Engine::Rocksdb => {
+                &[Self::Sync, Self::GroupcommitBlocking, Self::GroupcommitAsync]
+            }
         }
     }
 
@@ -97,7 +127,7 @@ impl Condition {
     pub fn of_threads(engine: Engine) -> &'static [Self] {
         match engine {
             Engine::Sqlite => &Self::THREADS,
-            Engine::Lmdb => &[Self::SyncThreads, Self::Merged],
+            Engine::Lmdb | Engine::Rocksdb => &[Self::SyncThreads, Self::Merged],
         }
     }
 
@@ -116,7 +146,10 @@ impl Condition {
     /// Whether transactions go through groupcommit.
     #[must_use]
     pub fn is_grouped(self) -> bool {
-        matches!(self, Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged)
+        matches!(
+            self,
+            Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged | Self::Groupcommit
+        )
     }
 
     /// Refuses conditions that are not among `known`, those of the experiment `name`.
@@ -150,20 +183,24 @@ impl Condition {
             Self::Sync => "sync",
             Self::SyncThreads => "sync-threads",
             Self::Batched => "batched",
+            Self::NoWal => "no-wal",
+            Self::WalNosync => "wal-nosync",
+            Self::WalSync => "wal-sync",
+            Self::Groupcommit => "groupcommit",
         }
     }
 
     /// Whether an acknowledged transaction survives a power cut, on a device that honours flushes.
     #[must_use]
     pub fn is_durable(self) -> bool {
-        self != Self::WalNormal
+        !matches!(self, Self::WalNormal | Self::NoWal | Self::WalNosync)
     }
 
     /// Whether one caller keeps several transactions outstanding, so that the number in flight is a
     /// setting of its own rather than the number of threads.
     #[must_use]
     pub fn is_async(self) -> bool {
-        self == Self::GroupcommitAsync
+        matches!(self, Self::GroupcommitAsync | Self::Groupcommit)
     }
 
     /// SQLite's `journal_mode` and `synchronous` for the conditions that use SQLite directly,
@@ -179,7 +216,11 @@ impl Condition {
             | Self::Merged
             | Self::Sync
             | Self::SyncThreads
-            | Self::Batched => return None,
+            | Self::Batched
+            | Self::NoWal
+            | Self::WalNosync
+            | Self::WalSync
+            | Self::Groupcommit => return None,
         };
         Some(SqliteModes { journal_mode, synchronous })
     }
@@ -244,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn only_wal_normal_is_not_durable() {
+    fn three_are_not_durable() {
         let loose: Vec<_> = Condition::every().filter(|c| !c.is_durable()).collect();
-        assert_eq!(loose, [Condition::WalNormal]);
+        assert_eq!(loose, [Condition::WalNormal, Condition::NoWal, Condition::WalNosync]);
     }
 }

@@ -29,11 +29,13 @@ pub enum Engine {
     Sqlite,
     /// LMDB: with the feature `lmdb`.
     Lmdb,
+    /// RocksDB: with the feature `rocksdb`.
+    Rocksdb,
 }
 
 impl Engine {
     /// Every engine, built in or not.
-    pub const ALL: [Self; 2] = [Self::Sqlite, Self::Lmdb];
+    pub const ALL: [Self; 3] = [Self::Sqlite, Self::Lmdb, Self::Rocksdb];
 
     /// The name in options and records.
     #[must_use]
@@ -41,6 +43,7 @@ impl Engine {
         match self {
             Self::Sqlite => "sqlite",
             Self::Lmdb => "lmdb",
+            Self::Rocksdb => "rocksdb",
         }
     }
 
@@ -50,6 +53,7 @@ impl Engine {
         match self {
             Self::Sqlite => "SQLite",
             Self::Lmdb => "LMDB",
+            Self::Rocksdb => "RocksDB",
         }
     }
 
@@ -59,6 +63,7 @@ impl Engine {
         match self {
             Self::Sqlite => true,
             Self::Lmdb => cfg!(feature = "lmdb"),
+            Self::Rocksdb => cfg!(feature = "rocksdb"),
         }
     }
 
@@ -280,7 +285,7 @@ impl<A: Adapter> Grouped<A> {
 /// for a time takes whatever has come by then.
 fn formation(setting: &Setting) -> Formation {
     match setting.task {
-        Task::Write | Task::Mixed | Task::Threads => Formation::Adaptive,
+        Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) => Formation::Adaptive,
         Task::Load { grouping, .. } => match grouping {
             Grouping::Adaptive => Formation::Adaptive,
             Grouping::Size(transactions) => {
@@ -320,6 +325,6 @@ mod tests {
             }
         }
         let error = "oracle".parse::<Engine>().expect_err("not an engine");
-        assert!(error.contains("`oracle`") && error.contains("sqlite, lmdb"), "{error}");
+        assert!(error.contains("`oracle`") && error.contains("sqlite, lmdb, rocksdb"), "{error}");
     }
 }

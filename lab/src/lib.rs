@@ -7,7 +7,7 @@
 //! ([`table`]), warnings ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
 //!
 //! ```text
-//! workload, ──► driver, ──► engine: sqlite, lmdb ──► completions ──► measure
+//! workload, ──► driver, ──► engine: sqlite, lmdb, rocksdb ──► completions ──► measure
 //! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
 //!                                                                               │
 //!               table, quality, report  ◄──  measurement (results.json)  ◄── session
@@ -41,12 +41,15 @@ mod operations;
 mod plain_sqlite;
 pub mod quality;
 pub mod report;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod session;
 pub mod setting;
 mod sqlite;
 pub mod statistics;
 pub mod table;
 pub mod threads;
+pub mod wal;
 pub mod workload;
 pub mod write;
 

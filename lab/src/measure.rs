@@ -83,7 +83,11 @@ pub(crate) fn measure(
         Engine::Sqlite => measure_on::<Sqlite>(setting, data, load, path, running),
         #[cfg(feature = "lmdb")]
         Engine::Lmdb => measure_on::<crate::lmdb::Lmdb>(setting, data, load, path, running),
-        #[cfg(not(feature = "lmdb"))]
+        #[cfg(feature = "rocksdb")]
+        Engine::Rocksdb => {
+            measure_on::<crate::rocksdb::Rocksdb>(setting, data, load, path, running)
+        }
+        #[cfg(not(all(feature = "lmdb", feature = "rocksdb")))]
         other => Err(other.check().err().unwrap_or_else(|| {
             LabError::Options(format!("{other} is not among the engines of this program"))
         })),
@@ -95,6 +99,8 @@ pub(crate) fn preload(engine: Engine, path: &Path, workload: &Workload) -> Resul
     match engine {
         #[cfg(feature = "lmdb")]
         Engine::Lmdb => crate::lmdb::Lmdb::preload(path, workload),
+        #[cfg(feature = "rocksdb")]
+        Engine::Rocksdb => crate::rocksdb::Rocksdb::preload(path, workload),
         _ => Sqlite::preload(path, workload),
     }
 }
@@ -227,6 +233,13 @@ fn drive_grouped<A: Adapter>(
 }
 
 impl Trial {
+    /// What was driven and verified elsewhere.
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn verified(engine: Engine, driven: Driven, groups: GroupCounts) -> Self {
+        let verified_rows = driven.acknowledged_rows();
+        Self { engine, driven, groups, verified_rows, doubt: None }
+    }
+
     /// Whether the database holds what was acknowledged.
     pub(crate) fn verify(&self, setting: &Setting) -> Result<(), LabError> {
         let condition = setting.condition.name();
@@ -260,7 +273,7 @@ impl Trial {
         let operations = (setting.task == Task::Mixed).then_some(answers as u64);
         let (grouping, offered) = match setting.task {
             Task::Load { grouping, offered } => (Some(grouping), offered),
-            Task::Write | Task::Mixed | Task::Threads => (None, None),
+            Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) => (None, None),
         };
         let is_delayed = !setting.flush_delay.is_zero();
         Measurement {
@@ -301,6 +314,7 @@ impl Trial {
             flush_delay_ms: is_delayed.then(|| milliseconds(setting.flush_delay)),
             simulated: is_delayed,
             others_cpu_cores: cpu.others_cores,
+            wal: None,
         }
     }
 }

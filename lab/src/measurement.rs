@@ -28,7 +28,7 @@ pub struct Results {
 /// One repeat of one condition with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The experiment: `write`, `mixed`, `threads` or `load`.
+    /// The experiment: `write`, `mixed`, `threads`, `load` or `wal`.
     pub experiment: String,
     /// The database, such as `sqlite`.
     pub engine: String,
@@ -75,7 +75,7 @@ pub struct Measurement {
     /// percentile curves and box plots.
     #[serde(default)]
     pub latency_percentiles_ms: Vec<(f64, f64)>,
-    /// `load`: how groups were formed, such as `adaptive`, `group 64` or `delay 1 ms`.
+    /// `load`: how groups were formed, such as `adaptive`, `group 64` or `delay 1 ms`. `wal`: the benchmark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
     /// `load`: `closed` or `open`.
@@ -112,6 +112,46 @@ pub struct Measurement {
     /// Cores that other processes used, on average, while the clock ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpu_cores: Option<f64>,
+    /// `wal`: what RocksDB and the kernel wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal: Option<WalFigures>,
+}
+
+/// What RocksDB counted while a benchmark ran and until everything written was in table files and
+/// compacted, and what the kernel counted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WalFigures {
+    /// Keys and values written, or asked for and found, in bytes.
+    pub user_bytes: u64,
+    /// `user_bytes` a second, in units of 1,048,576 bytes as RocksDB's own benchmark prints them.
+    pub megabytes_per_second: f64,
+    /// Written to the log.
+    pub log_bytes: u64,
+    /// Written to table files from memory.
+    pub flush_bytes: u64,
+    /// Written to table files by compaction.
+    pub compaction_bytes: u64,
+    /// Everything that this process wrote, as the kernel counts it; absent where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_bytes: Option<u64>,
+    /// Table files at the end, in bytes.
+    pub table_file_bytes: u64,
+    /// Keys and values that can be read at the end, in bytes.
+    pub live_bytes: u64,
+    /// `table_file_bytes / live_bytes`; absent for reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_amplification: Option<f64>,
+    /// `(log_bytes + flush_bytes + compaction_bytes) / user_bytes`; absent for reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// The same without the log; absent for reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_write_amplification: Option<f64>,
+    /// Time spent writing the log, in seconds; where every write has its own, estimated from the share of
+    /// it in one of 64.
+    pub log_write_seconds: f64,
+    /// Time spent flushing the log, in seconds; beside other work where flushes overlap it.
+    pub log_flush_seconds: f64,
 }
 
 /// The columns that experiment 1 prints every 10,000 rows.
@@ -208,6 +248,7 @@ pub(crate) mod tests {
             flush_delay_ms: None,
             simulated: false,
             others_cpu_cores: None,
+            wal: None,
         }
     }
 

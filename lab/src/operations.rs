@@ -46,7 +46,7 @@ impl Operations {
     }
 
     /// The key of operation `number`.
-    #[cfg(feature = "lmdb")]
+    #[cfg(any(feature = "lmdb", feature = "rocksdb"))]
     pub(crate) fn key(&self, number: usize) -> i64 {
         self.keys[number]
     }

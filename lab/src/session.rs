@@ -227,6 +227,23 @@ impl<'a> Session<'a> {
         self.save()
     }
 
+    /// Tells what goes on.
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn tell(&mut self, event: Event<'_>) {
+        (self.observe)(event);
+    }
+
+    /// Keeps a record that was made elsewhere.
+    #[cfg(feature = "rocksdb")]
+    pub(crate) fn keep(&mut self, measurement: Measurement) -> Result<(), LabError> {
+        self.results.measurements.push(measurement);
+        self.save()?;
+        if let Some(measurement) = self.results.measurements.last() {
+            (self.observe)(Event::Finished(measurement));
+        }
+        Ok(())
+    }
+
     fn save(&mut self) -> Result<(), LabError> {
         self.results.save(&self.common.out)?;
         self.saved = Some(Instant::now());

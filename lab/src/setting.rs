@@ -31,6 +31,8 @@ pub enum Task {
     Mixed,
     /// Write single rows from many threads.
     Threads,
+    /// Write or read single entries of RocksDB, with its log or without.
+    Wal(Benchmark),
     /// Write single rows as load grows.
     Load {
         /// How the pipeline forms groups.
@@ -38,6 +40,32 @@ pub enum Task {
         /// The rate of arrivals in an open loop; `None` in a closed one.
         offered: Option<Offered>,
     },
+}
+
+/// What is done with RocksDB's log on or off, by the names of RocksDB's own benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Benchmark {
+    /// Write keys in ascending order.
+    Fillseq,
+    /// Write keys in random order.
+    Fillrandom,
+    /// Read random keys of what `fillrandom` left.
+    Readrandom,
+}
+
+impl Benchmark {
+    /// In the order run.
+    pub const ALL: [Self; 3] = [Self::Fillseq, Self::Fillrandom, Self::Readrandom];
+
+    /// The name in options, records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fillseq => "fillseq",
+            Self::Fillrandom => "fillrandom",
+            Self::Readrandom => "readrandom",
+        }
+    }
 }
 
 /// How the pipeline forms groups: the setting that is supposed not to need setting.
@@ -69,6 +97,7 @@ impl Task {
             Self::Write => "write",
             Self::Mixed => "mixed",
             Self::Threads => "threads",
+            Self::Wal(_) => "wal",
             Self::Load { .. } => "load",
         }
     }
@@ -100,6 +129,7 @@ impl fmt::Display for Setting {
                     write!(f, ", {per_second:.0} arrivals/s ({:.0}%)", share * 100.0)?;
                 }
             }
+            Task::Wal(benchmark) => write!(f, ", {}", benchmark.name())?,
             Task::Mixed | Task::Threads => {}
         }
         if self.condition.is_async() && self.in_flight > 0 {

@@ -1,5 +1,7 @@
 //! The tables for the terminal, made from the records alone and readable at 100 columns.
 
+mod wal;
+
 use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
@@ -84,6 +86,7 @@ impl<'a> Section<'a> {
             ("threads", _) => "threads: single documents, each a transaction of its own".to_owned(),
             ("load", Some("open")) => "load, open loop: Poisson arrivals".to_owned(),
             ("load", _) => "load, closed loop: so many transactions in flight".to_owned(),
+            ("wal", _) => "wal: the price of the write-ahead log".to_owned(),
             (other, _) => other.to_owned(),
         };
         if self.engine != Engine::Sqlite.name() {
@@ -100,6 +103,7 @@ impl<'a> Section<'a> {
             ("mixed", _) => mixed_table(rows),
             ("threads", _) => threads_table(rows),
             ("load", Some("open")) => open_table(rows),
+            ("wal", _) => wal::table(rows),
             ("load", _) => closed_table(rows),
             _ => write_table(rows),
         }
@@ -109,18 +113,20 @@ impl<'a> Section<'a> {
         match (self.experiment, self.arrivals) {
             ("mixed", _) => {
                 "wall, user, system: seconds, of all operations together. x wal, x sync: wall time an\n\
-                 operation against that of `wal` or `sync`, lower is better. write: what a caller waits for a write."
+                 operation against that of `wal` or `sync`, lower is better. write: what a caller waits for\n\
+                 a write."
             }
             ("threads", _) => {
-                "rows/s: median over the repeats. x shared, x sync: against one commit each on a\n\
-                 shared connection, or the engine's own, with as many threads. wait: what a thread waits for its transaction. group: transactions a\n\
-                 commit."
+                "rows/s: median over the repeats. x shared, x sync: against one commit each on a shared\n\
+                 connection, or the engine's own, with as many threads. wait: what a thread waits for its\n\
+                 transaction. group: transactions a commit."
             }
             ("load", Some("open")) => {
                 "wait: from the intended arrival, in milliseconds. Beside the adaptive setting, the fixed one\n\
                  with the lowest p99 at that load. left: arrivals not even submitted in time; with any, the\n\
                  setting was overloaded."
             }
+            ("wal", _) => wal::HOW_TO_READ,
             ("load", _) => {
                 "Beside the adaptive setting, the fixed one with the highest throughput at that load, and\n\
                  the adaptive setting's figures against its. group: transactions a commit."

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::condition::Condition;
 use crate::driver::{Load, submitting_threads};
+use crate::engine::Engine;
 use crate::error::LabError;
 use crate::measure::Data;
 use crate::measurement::Results;
@@ -35,7 +36,7 @@ impl Default for WriteOptions {
     fn default() -> Self {
         Self {
             rows: 1_000_000,
-            batches: vec![1, 10, 100, 1_000],
+            batches: Self::batches_of(Engine::Sqlite),
             in_flight: vec![1_000],
             threads: vec![1],
             conditions: Condition::ALL.to_vec(),
@@ -46,6 +47,13 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
+    /// Rows a transaction: as published for SQLite; elsewhere single rows are set against batches
+    /// made by hand.
+    #[must_use]
+    pub fn batches_of(engine: Engine) -> Vec<usize> {
+        if engine == Engine::Sqlite { vec![1, 10, 100, 1_000] } else { vec![1] }
+    }
+
     /// Whether the options can be measured.
     pub(crate) fn check(&self) -> Result<(), LabError> {
         let refuse = |reason: String| Err(LabError::Options(reason));

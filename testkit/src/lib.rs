@@ -1,7 +1,9 @@
 //! What tests of all engines share; no part of a program in use.
 //!
-//! [`conformance`] is the suite that every engine passes; [`servers`] starts throw-away servers for
-//! those engines that need one.
+//! [`mod@conformance`] is the suite that every engine passes. [`history`] makes histories of writes and
+//! reads with many threads, and checks them.
+//! [`servers`] starts throw-away servers for those engines that need one.
 
 pub mod conformance;
+pub mod history;
 pub mod servers;

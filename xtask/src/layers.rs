@@ -5,19 +5,27 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-postgres", &["groupcommit-core"]),
+    ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
         "groupcommit",
-        &["groupcommit-core", "groupcommit-sqlite", "groupcommit-lmdb", "groupcommit-postgres"],
+        &[
+            "groupcommit-core",
+            "groupcommit-sqlite",
+            "groupcommit-lmdb",
+            "groupcommit-rocksdb",
+            "groupcommit-postgres",
+        ],
     ),
     ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
+    ("groupcommit-testkit-power", &["groupcommit-core", "groupcommit-sqlite"]),
 ];
 
 pub(crate) fn check() -> Result<()> {

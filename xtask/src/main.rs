@@ -1,15 +1,22 @@
-//! The project's own developer commands: `cargo xtask test`, `cargo xtask docs`,
-//! `cargo xtask measure`.
+//! The project's own developer commands: `cargo xtask test`, `docs`, `measure` and `experiments`, and
+//! the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`, `faults` and
+//! `mutants`; and `servers`.
 
 mod docs;
+mod endure;
 mod experiments;
+mod fuzz;
+mod hostile;
 mod layers;
+mod libclang;
 mod measure;
 mod measured;
+mod power;
 mod probe;
 mod program;
 mod root;
 mod servers;
+mod simulate;
 mod test;
 
 use std::process::ExitCode;
@@ -26,7 +33,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check everything: format, lints, documentation, examples, tests, interleavings
+    /// Check everything: format, lints, documentation, examples, tests, interleavings, short forms of
+    /// power cuts, failing disks and mutants
     Test(test::Options),
     /// Write the generated parts of the documentation, and check all of it
     Docs(docs::Options),
@@ -34,6 +42,20 @@ enum Command {
     Measure(measure::Options),
     /// Run the lab's experiments, and keep what came out in docs/measured
     Experiments(experiments::Options),
+    /// Run the core's deterministic simulation over many seeds
+    Simulate(simulate::Options),
+    /// Feed hostile inputs to what reads them
+    Fuzz(fuzz::Options),
+    /// Let readers, writers and too much load go on for minutes, and check what they saw
+    Endure(endure::Options),
+    /// Run hostile transactions from many seeds, and compare each with running them one by one
+    Hostile(hostile::Options),
+    /// Cut the power of a file system under a database, again and again (root)
+    Powercut(power::CutOptions),
+    /// Make a disk fail at every write and flush (root)
+    Faults(power::FaultOptions),
+    /// Break a promise on purpose, and see that the power cuts notice (root)
+    Mutants(power::mutants::Options),
     /// Start, stop or list throw-away database servers
     Servers(servers::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
@@ -47,6 +69,13 @@ fn main() -> ExitCode {
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
         Command::Experiments(options) => experiments::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
+        Command::Endure(options) => endure::run(&options),
+        Command::Hostile(options) => hostile::run(&options),
+        Command::Powercut(options) => power::cut(&options),
+        Command::Faults(options) => power::faults(&options),
+        Command::Mutants(options) => power::mutants::run_all(&options),
         Command::Servers(options) => servers::run(&options),
         Command::Probe(options) => probe::run(&options),
     };

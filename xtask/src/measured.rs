@@ -68,6 +68,24 @@ impl From<Environment> for Place {
     }
 }
 
+impl Place {
+    /// Machine, versions, commit and date, for the reader of a record.
+    pub(crate) fn sentence(&self) -> String {
+        let commit: String = self.git_commit.chars().take(12).collect();
+        let dirty = if self.git_dirty == Some(true) { " with local changes" } else { "" };
+        format!(
+            "{}, {} cores, {} on {}, SQLite {}, {} build of commit {commit}{dirty}, {}.\n",
+            self.cpu_model,
+            self.cpu_cores,
+            self.kernel,
+            self.file_system,
+            self.sqlite,
+            self.build_profile,
+            self.date.split('T').next().unwrap_or_default(),
+        )
+    }
+}
+
 /// The medians of a run of the lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Medians {
@@ -458,7 +476,7 @@ fn significant(value: f64) -> String {
 }
 
 /// A count with commas between the thousands.
-fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -475,7 +493,7 @@ fn grouped(value: u64) -> String {
     clippy::cast_sign_loss,
     reason = "rates are small and positive"
 )]
-fn grouped_f(value: f64) -> String {
+pub(crate) fn grouped_f(value: f64) -> String {
     grouped(value.round() as u64)
 }
 

@@ -10,7 +10,15 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, program::cargo, root::root};
+use crate::{docs, layers, libclang, power, program::cargo, root::root, simulate};
+
+/// The crate whose dependency is compiled for many minutes, and needs libclang.
+const HEAVY: &str = "groupcommit-rocksdb";
+
+const RUSTDOC_FLAGS: &str = "--deny warnings --allow rustdoc::private_intra_doc_links";
+
+/// The features of the engines that are quickly built, also those that a plain build leaves out.
+const LIGHT_ENGINES: &str = "groupcommit/lmdb,groupcommit-lab/lmdb,groupcommit-cli/lmdb";
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
@@ -27,7 +35,11 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             "clippy",
             "--quiet",
             "--workspace",
+            "--exclude",
+            HEAVY,
             "--all-targets",
+            "--features",
+            LIGHT_ENGINES,
             "--",
             "--deny",
             "warnings",
@@ -35,25 +47,71 @@ pub(crate) fn run(_: &Options) -> Result<()> {
     )?;
     step(
         "rustdoc",
-        cargo_with(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"])
-            .env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links"),
+        cargo_with(&["doc", "--quiet", "--workspace", "--exclude", HEAVY])
+            .args(["--no-deps", "--document-private-items", "--features", LIGHT_ENGINES])
+            .env("RUSTDOCFLAGS", RUSTDOC_FLAGS),
     )?;
     timed("layers", layers::check)?;
     timed("documents", docs::check)?;
     // The tests run the examples as programs; `cargo test` would build them so only by default, and
     // not when it is told which targets to test.
-    step("examples", &mut cargo_with(&["build", "--quiet", "--workspace", "--examples"]))?;
+    step(
+        "examples",
+        cargo_with(&["build", "--quiet", "--workspace", "--exclude", HEAVY, "--examples"])
+            .args(["--features", LIGHT_ENGINES]),
+    )?;
     step(
         "tests",
-        &mut cargo_with(&["test", "--quiet", "--workspace", "--lib", "--bins", "--tests"]),
+        cargo_with(&["test", "--quiet", "--workspace", "--exclude", HEAVY]).args([
+            "--lib",
+            "--bins",
+            "--tests",
+            "--features",
+            LIGHT_ENGINES,
+        ]),
     )?;
     step(
         "examples in documentation",
-        &mut cargo_with(&["test", "--quiet", "--workspace", "--doc"]),
+        cargo_with(&["test", "--quiet", "--workspace", "--exclude", HEAVY, "--doc"])
+            .args(["--features", LIGHT_ENGINES]),
     )?;
-    step("interleavings", &mut interleavings())?;
+    step("interleavings and simulation", &mut interleavings())?;
+    timed("a bug that the simulation must find", simulate::check_a_mutant)?;
+    timed("power cuts and failing disks", power::short)?;
+    timed("mutants", || power::mutants::catch_all(1).map(drop))?;
+    heavy()?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
+}
+
+/// What compiles RocksDB's C++: in the release profile alone, so that it is compiled once.
+fn heavy() -> Result<()> {
+    if !libclang::is_there() {
+        println!("{}", libclang::MISSING);
+        return Ok(());
+    }
+    step(
+        "RocksDB: lints",
+        cargo_with(&["clippy", "--quiet", "--release", "--package", HEAVY, "--all-targets"])
+            .args(["--", "--deny", "warnings"]),
+    )?;
+    step(
+        "RocksDB: rustdoc",
+        cargo_with(&["doc", "--quiet", "--release", "--package", HEAVY, "--no-deps"])
+            .arg("--document-private-items")
+            .env("RUSTDOCFLAGS", RUSTDOC_FLAGS),
+    )?;
+    step("RocksDB: tests", &mut cargo_with(&["test", "--quiet", "--release", "--package", HEAVY]))?;
+    step(
+        "RocksDB: experiments",
+        cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-lab"]).args([
+            "--features",
+            "rocksdb",
+            "--lib",
+            "--test",
+            "rocksdb",
+        ]),
+    )
 }
 
 /// The core's queue and ticket in a scheduler that explores interleavings. Built apart, because
@@ -63,12 +121,17 @@ fn interleavings() -> Command {
     let mut command =
         cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-core"]);
     command.args(["--lib", "--tests"]).arg("--target-dir").arg(target);
-    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    command.env("RUSTFLAGS", format!("{flags} --cfg shuttle").trim());
+    command.env("RUSTFLAGS", shuttle_flags());
     command
 }
 
-fn target_folder() -> PathBuf {
+/// What the compiler is told for the scheduler that explores interleavings.
+pub(crate) fn shuttle_flags() -> String {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{flags} --cfg shuttle").trim().to_owned()
+}
+
+pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 

@@ -12,6 +12,7 @@ use groupcommit_lab::engine::Engine;
 use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::wal::WalOptions;
 use groupcommit_lab::write::WriteOptions;
 
 /// How often each setting is measured, unless the command line says.
@@ -64,6 +65,14 @@ pub(super) enum Experiment {
     /// they are not full, and groups that are held open for a time after the first arrival.
     Load(LoadArguments),
 
+    /// Write and read RocksDB without its log, with it, flushed by every write, and through groupcommit
+    ///
+    /// `fillseq`, `fillrandom` and `readrandom` of 16-byte keys and 100-byte values, one a call or
+    /// transaction: `no-wal` and `wal-nosync` (not durable), `wal-sync` (every write flushed) and
+    /// `groupcommit` (every transaction durable, many share a flush). Needs a program built with the
+    /// feature `rocksdb`.
+    Wal(WalArguments),
+
     /// Run every experiment into one folder of records
     All(AllArguments),
 
@@ -76,7 +85,7 @@ pub(super) enum Experiment {
 /// What every experiment takes.
 #[derive(Debug, Args)]
 pub(super) struct CommonArguments {
-    /// The database to measure: `sqlite`, or `lmdb` where the program was built with it
+    /// The database to measure: `sqlite`, or `lmdb` or `rocksdb` where the program was built with it
     #[arg(long, value_name = "ENGINE", default_value = "sqlite")]
     engine: Engine,
 
@@ -245,6 +254,51 @@ pub(super) struct LoadArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct WalArguments {
+    /// Entries to write, and to read, in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000")]
+    rows: NonZeroUsize,
+
+    /// Bytes of each value, of which half can be compressed
+    #[arg(long, value_name = "N", default_value = "100")]
+    value_bytes: NonZeroUsize,
+
+    /// Tickets outstanding at a time, for `groupcommit`
+    #[arg(long, value_name = "N", default_value = "1000")]
+    in_flight: NonZeroUsize,
+
+    /// Conditions to measure
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "no-wal,wal-nosync,wal-sync,groupcommit"
+    )]
+    conditions: Vec<Condition>,
+
+    /// End a measurement after so many seconds, with the entries it has written by then
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
+    seconds_limit: Duration,
+
+    /// How often to measure each setting; the tables show medians
+    #[arg(long, value_name = "N", default_value = "10")]
+    repeat: NonZeroUsize,
+
+    /// Folder for results.json; created when missing, earlier records in it are replaced
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    out: PathBuf,
+
+    /// Folder for the databases, which are removed afterwards: the disk that is measured [default:
+    /// the one of --out]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Seed of the random keys and values
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct AllArguments {
     /// Less of everything: done within two minutes
     #[arg(long)]
@@ -293,11 +347,6 @@ fn conditions(asked: Option<&Vec<Condition>>, all: &[Condition]) -> Vec<Conditio
     asked.cloned().unwrap_or_else(|| all.to_vec())
 }
 
-/// As published for SQLite; elsewhere single rows are set against batches made by hand.
-fn batches_of(engine: Engine) -> Vec<usize> {
-    if engine == Engine::Sqlite { WriteOptions::default().batches } else { vec![1] }
-}
-
 fn command_line() -> String {
     std::env::args().collect::<Vec<_>>().join(" ")
 }
@@ -321,7 +370,10 @@ impl WriteArguments {
     pub(super) fn to_options(&self) -> WriteOptions {
         WriteOptions {
             rows: self.rows.get(),
-            batches: self.batch.as_deref().map_or_else(|| batches_of(self.common.engine), numbers),
+            batches: self
+                .batch
+                .as_deref()
+                .map_or_else(|| WriteOptions::batches_of(self.common.engine), numbers),
             in_flight: numbers(&self.in_flight),
             threads: numbers(&self.threads),
             conditions: conditions(
@@ -375,6 +427,27 @@ impl LoadArguments {
             rows: self.rows.get(),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
+        }
+    }
+}
+
+impl WalArguments {
+    pub(super) fn to_options(&self) -> WalOptions {
+        WalOptions {
+            rows: self.rows.get(),
+            in_flight: self.in_flight.get(),
+            conditions: self.conditions.clone(),
+            time_limit: self.seconds_limit,
+            common: Common {
+                engine: Engine::Rocksdb,
+                value_bytes: self.value_bytes.get(),
+                repeats: self.repeat.get(),
+                out: self.out.clone(),
+                database_folder: self.dir.clone(),
+                seed: self.seed,
+                command_line: command_line(),
+                ..Common::default()
+            },
         }
     }
 }
@@ -444,6 +517,13 @@ mod tests {
             Experiment::Threads(threads) => {
                 let published = ThreadsOptions { common, ..ThreadsOptions::default() };
                 check(&threads.to_options(), &published);
+            }
+            other => panic!("{other:?}"),
+        }
+        let common = Common { command_line: command_line(), ..WalOptions::default().common };
+        match program("wal").expect("parses").options.experiment {
+            Experiment::Wal(wal) => {
+                check(&wal.to_options(), &WalOptions { common, ..WalOptions::default() });
             }
             other => panic!("{other:?}"),
         }

@@ -113,7 +113,7 @@ fn refused(options: &Options, doing: &str, failure: &Failure<rusqlite::Error>) -
 }
 
 /// The entry to continue, or `None` to begin at the first record.
-fn previous(
+pub(crate) fn previous(
     options: &Options,
     entry: Option<Entry>,
     target: &str,
@@ -140,7 +140,7 @@ fn previous(
 }
 
 /// The options that decide how the input is read; a resumed ingest must have the same.
-fn reading(options: &Options, layout: Layout) -> String {
+pub(crate) fn reading(options: &Options, layout: Layout) -> String {
     let mut words = vec![format!("--format {}", layout.format.name())];
     if layout.format == Format::Csv {
         words.push(format!("--delimiter {:?}", char::from(layout.delimiter)));
@@ -150,6 +150,40 @@ fn reading(options: &Options, layout: Layout) -> String {
     }
     words.extend(options.nulls.iter().map(|null| format!("--null {null:?}")));
     words.join(" ")
+}
+
+/// The columns of a CSV that goes into no table, typed by its first records and by `--type`.
+///
+/// # Errors
+/// Names that cannot be columns, or a `--type` for one that is not there.
+#[cfg(feature = "keyed")]
+pub(crate) fn csv_columns_of(
+    options: &Options,
+    stream: &mut Stream,
+) -> Result<Vec<Column>, Problem> {
+    let (source, header) = (stream.name.clone(), stream.header.clone());
+    let mut columns = csv_columns(&header, &options.nulls, stream.sample(options.sample)?);
+    check_names(columns.iter().map(|column| column.name.as_str())).map_err(|problem| {
+        Problem::environment(format!(
+            "cannot make columns of {source}: {problem}; rename it in the input"
+        ))
+    })?;
+    set_types(options, &mut columns, &source)?;
+    Ok(columns)
+}
+
+/// Applies `--type`.
+fn set_types(options: &Options, columns: &mut [Column], source: &str) -> Result<(), Problem> {
+    for (name, kind) in &options.types {
+        let Some(column) = columns.iter_mut().find(|column| column.name.eq_ignore_ascii_case(name))
+        else {
+            return Err(Problem::environment(format!(
+                "--type names a column {name} that {source} does not have"
+            )));
+        };
+        column.kind = *kind;
+    }
+    Ok(())
 }
 
 /// The columns to insert into, and the statement that creates the table if it is missing.
@@ -189,15 +223,7 @@ fn columns(
             options.sample
         )));
     }
-    for (name, kind) in &options.types {
-        let Some(column) = columns.iter_mut().find(|column| column.name.eq_ignore_ascii_case(name))
-        else {
-            return Err(Problem::environment(format!(
-                "--type names a column {name} that {source} does not have"
-            )));
-        };
-        column.kind = *kind;
-    }
+    set_types(options, &mut columns, &source)?;
     let statement = table::create_statement(target, &columns);
     Ok((columns, Some(statement)))
 }

@@ -25,9 +25,13 @@ pub(crate) struct CsvRecords {
 impl CsvRecords {
     /// Records of `input` with this field delimiter.
     pub(crate) fn new(input: Box<dyn BufRead>, delimiter: u8) -> Self {
+        let mut core = ReaderBuilder::new().delimiter(delimiter).build();
+        // The splitter drops a byte order mark from the first bytes it is fed. `Lines` has dropped
+        // that of the input; another, or one behind blank lines, belongs to a field.
+        core.read_record(b"\n", &mut [0], &mut [0]);
         CsvRecords {
             lines: Lines::new(input),
-            core: ReaderBuilder::new().delimiter(delimiter).build(),
+            core,
             fed: 0,
             open: false,
             output_length: 0,
@@ -38,8 +42,7 @@ impl CsvRecords {
     /// Reads the next record into `record`. After [`Next::Idle`] call again with the same `record`.
     pub(crate) fn read(&mut self, record: &mut Record) -> io::Result<Next> {
         loop {
-            if self.fed == self.lines.line.len() || self.lines.line[self.fed..] == *b"\n" {
-                self.fed = self.lines.line.len();
+            if self.fed == self.lines.line.len() {
                 let next = self.lines.read()?;
                 self.fed = if next == Next::Record { 0 } else { self.lines.line.len() };
                 match next {
@@ -50,8 +53,10 @@ impl CsvRecords {
                 }
             }
             if !self.open {
-                if self.fed == 0 && self.lines.content().is_empty() {
-                    self.fed = self.lines.line.len();
+                // Line ends before a record are blank lines, or what follows a bare carriage return.
+                let rest = &self.lines.line[self.fed..];
+                self.fed += rest.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+                if self.fed == self.lines.line.len() {
                     continue;
                 }
                 record.clear(self.lines.number);
@@ -226,6 +231,22 @@ mod tests {
     #[test]
     fn bare_carriage_returns_end_records_too() {
         assert_eq!(read_all("a,1\rb,2\r", b',').len(), 2);
+    }
+
+    #[test]
+    fn blank_lines_of_bare_carriage_returns_are_no_records() {
+        for text in ["a,1\r\rb,2\r\r\r", "a,1\r\r\r\nb,2\r\r\n\r"] {
+            let raw: Vec<_> = read_all(text, b',').into_iter().map(|it| (it.1, it.3)).collect();
+            assert_eq!(raw, [("a,1".to_owned(), None), ("b,2".to_owned(), None)], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_byte_order_mark_is_dropped() {
+        for (text, line) in [("\u{feff}\u{feff}a,b\n", 1), ("\n\u{feff}a,b\n", 2)] {
+            let kept = seen(line, "\u{feff}a,b", &["\u{feff}a", "b"]);
+            assert_eq!(read_all(text, b','), [kept], "{text:?}");
+        }
     }
 
     #[test]

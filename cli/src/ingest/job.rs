@@ -73,6 +73,13 @@ impl Job {
         }
     }
 
+    /// A record whose text is kept as it is.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn unparsed(number: u64, checksum: u32, record: &Record) -> Self {
+        let shape = Shape { format: Format::Sql, columns: Vec::new(), nulls: Vec::new() };
+        Self::new(number, checksum, record, &shape)
+    }
+
     /// The same record, now with a verdict.
     pub(crate) fn with_verdict(&self, reason: impl Into<Box<str>>) -> Self {
         Job {

@@ -1,6 +1,6 @@
 //! The figures that progress and summary show, taken from the database's own counters.
 
-use groupcommit::sqlite::Database;
+use groupcommit::Stats;
 
 use crate::ingest::summary::LatencyMs;
 
@@ -16,9 +16,8 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// The figures of `database` now.
-    pub(crate) fn of(database: &Database) -> Self {
-        let stats = database.stats();
+    /// The figures in a database's counters.
+    pub(crate) fn of(stats: &Stats) -> Self {
         let latency = &stats.total_ns;
         let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
         let latency_ms = (latency.count > 0).then(|| LatencyMs {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use groupcommit_lab::engine::Engine;
+
 use crate::exit::Problem;
 use crate::ingest::value::Kind;
 
@@ -14,6 +16,12 @@ Formats:
   ndjson  one JSON object a line; nested values are stored as their JSON text
   sql     one statement a line; blank lines and lines that begin with -- are skipped
   Input compressed with gzip is recognised by its first bytes, on standard input too.
+
+Key-value engines (where the program was built with them, as in --features lmdb,rocksdb):
+  lmdb:PATH keeps each record under the text of its column --key COLUMN, in the table --table
+  (records, unless named). The value is the whole record: of CSV a JSON object, its fields typed
+  as below; of NDJSON the line as it stands; --value msgpack writes the same as MessagePack.
+  A record without a key, or with one that is too long, is rejected.
 
 Column types:
   A missing table is created from the first records (--sample). A column is INTEGER if every value
@@ -44,7 +52,7 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP, after_help = "See --help for formats, column types and exit codes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
-    /// SQLite database; created when missing
+    /// SQLite database, or lmdb:PATH or rocksdb:PATH for one of those; created when missing
     pub(crate) database: PathBuf,
 
     /// Input file; - or nothing reads standard input
@@ -54,6 +62,15 @@ pub(crate) struct Options {
     /// Table to insert into; created from the input when missing (not needed for SQL)
     #[arg(long, short, value_name = "NAME")]
     pub(crate) table: Option<String>,
+
+    /// Key-value engines: the column under whose value a record is kept; one that comes again
+    /// replaces the record before
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) key: Option<String>,
+
+    /// Key-value engines: how a record is written as a value
+    #[arg(long, value_enum, default_value = "json")]
+    pub(crate) value: Encoding,
 
     /// Input format; default: from the file name, else CSV
     #[arg(long, value_enum)]
@@ -119,6 +136,15 @@ pub(crate) enum Format {
     Sql,
 }
 
+/// How a record is written as a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Encoding {
+    /// A JSON object.
+    Json,
+    /// The same in `MessagePack`.
+    Msgpack,
+}
+
 impl Format {
     /// The word for it, as on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -140,6 +166,26 @@ pub(crate) struct Layout {
 }
 
 impl Options {
+    /// The key-value engine and the path, where the database is given as `ENGINE:PATH`.
+    pub(crate) fn keyed_target(&self) -> Option<(Engine, PathBuf)> {
+        let (engine, path) = self.database.to_str()?.split_once(':')?;
+        let engine = engine.parse().ok().filter(|&engine| engine != Engine::Sqlite)?;
+        Some((engine, path.into()))
+    }
+
+    /// Refuses what only key-value engines take.
+    ///
+    /// # Errors
+    /// When such an option is given.
+    pub(crate) fn check_sqlite(&self) -> Result<(), Problem> {
+        if self.key.is_some() || self.value != Encoding::Json {
+            return Err(Problem::environment(
+                "--key and --value are for key-value engines, such as lmdb:PATH: leave them out",
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether records come from standard input.
     pub(crate) fn reads_standard_input(&self) -> bool {
         self.input.as_deref().is_none_or(|path| path.as_os_str() == "-")
@@ -170,7 +216,7 @@ impl Options {
                 "--type and --null do not apply to SQL lines: leave them out",
             ));
         }
-        if format != Format::Sql && self.table.is_none() {
+        if format != Format::Sql && self.table.is_none() && self.keyed_target().is_none() {
             return Err(Problem::environment(format!(
                 "{} input needs --table NAME",
                 format.name()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use groupcommit::sqlite::Database;
+use groupcommit::Stats;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::ingest::measure::Measure;
@@ -46,8 +46,13 @@ impl Progress {
         Progress { display, every, shown: now, begun: now, read_bytes, sized: size_bytes.is_some() }
     }
 
-    /// Shows `records` as durable, if it is time to show something.
-    pub(crate) fn tick(&mut self, database: &Database, records: u64, rejected: u64) -> bool {
+    /// Shows `records` as durable, if it is time to show something; only then asks for `stats`.
+    pub(crate) fn tick(
+        &mut self,
+        stats: impl FnOnce() -> Stats,
+        records: u64,
+        rejected: u64,
+    ) -> bool {
         let now = Instant::now();
         if now.duration_since(self.shown) < self.every {
             return false;
@@ -56,7 +61,7 @@ impl Progress {
         if matches!(self.display, Display::Silent) {
             return true;
         }
-        let measure = Measure::of(database);
+        let measure = Measure::of(&stats());
         let per_second = records as f64 / now.duration_since(self.begun).as_secs_f64();
         // The bar's words fit beside it in 80 columns.
         let narrow = matches!(self.display, Display::Bar(_));

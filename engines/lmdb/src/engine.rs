@@ -250,16 +250,11 @@ impl<'e> Execution<'e> {
                     Err(Undone::Refused(error)) => return Err(Setback::Refused(error)),
                 }
             }
-        } else if has_written && self.is_broken(&mut tx) {
+        } else if has_written && tx.is_broken() {
             // It may have failed only for want of room.
             return Err(Setback::Broken(Some(member)));
         }
         Ok(())
-    }
-
-    /// Whether LMDB has given a transaction up: it then lets nothing be nested in it.
-    fn is_broken(&self, tx: &mut Transaction<'_>) -> bool {
-        matches!(self.environment.begin_nested(tx), Err(Undone::Broken))
     }
 
     fn run_each_alone(
@@ -300,7 +295,7 @@ impl<'e> Execution<'e> {
                     Err(Setback::Fatal(cause)) => return Err(cause),
                 }
             } else {
-                has_written && self.is_broken(&mut tx)
+                has_written && tx.is_broken()
             };
             if !is_broken {
                 return Ok(());

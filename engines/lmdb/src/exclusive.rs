@@ -78,8 +78,7 @@ impl Exclusive {
                     }
                 },
                 Err(error) => {
-                    let is_broken = has_written
-                        && matches!(self.environment.begin_nested(&mut tx), Err(Undone::Broken));
+                    let is_broken = has_written && tx.is_broken();
                     drop(tx);
                     if !is_broken {
                         return Err(Failure::Rejected(Rejected::Caller(error)));

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use heed::RwTxn;
+use heed::{MdbError, RwTxn};
 
 use crate::{Done, Operation, Table};
 
@@ -81,6 +81,14 @@ impl<'g> Transaction<'g> {
     /// reference, and could exchange it for one of another environment.
     pub(crate) fn is_own(&self) -> bool {
         self.txn.id() == self.id
+    }
+
+    /// Whether LMDB has given the transaction up after an operation that failed, for example for
+    /// want of room: it then refuses even to read. (To nest another is not refused: what LMDB looks
+    /// at there are three flags that all have to be set.)
+    pub(crate) fn is_broken(&self) -> bool {
+        let probed = self.main_table.get(&self.txn, b"\0");
+        matches!(probed, Err(heed::Error::Mdb(MdbError::BadTxn)))
     }
 
     /// Runs plain data: each operation in turn.

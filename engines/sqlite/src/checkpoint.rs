@@ -8,20 +8,28 @@
 //!
 //! Invariants:
 //! 1. One checkpoint at a time, from one connection.
-//! 2. The log grows beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot for
-//!    longer than [`READERS_WAIT`], or another process the checkpoint lock.
+//! 2. After an input or output error in a checkpoint there is no other: SQLite counts pages that an
+//!    earlier checkpoint copied as done before they are synced, and would never copy them again,
+//!    while the system reports their loss only once. The log still holds them all; opening the
+//!    database again copies it from its beginning.
+//! 3. The log grows far beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot
+//!    for longer than [`READERS_WAIT_MAX`], or another process the checkpoint lock. While no commit
+//!    comes, a reader that begins sees all of the log and hinders nobody, so it is enough to wait
+//!    for those that began before: for as long as one of them takes, not for a moment without any.
 
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use groupcommit_core::{SharedPool, Spawn};
+use groupcommit_core::{Cause, SharedPool, Spawn};
 use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
+
+use crate::Error;
 
 /// Frames (pages) in the log from which on a checkpoint runs beside the commits: SQLite's own
 /// default.
@@ -34,16 +42,27 @@ pub(crate) const FRAMES_CATCH_UP: u64 = 400;
 /// Frames in the log from which on the commits wait for a checkpoint, however much is left.
 pub(crate) const FRAMES_MAX: u64 = 8_000;
 
-/// How long a checkpoint between two groups waits for a reader to let go of an old snapshot, when
-/// the log is at its longest.
+/// How long a checkpoint between two groups waits at first for readers to let go of their snapshots,
+/// when the log is at its longest.
 const READERS_WAIT: Duration = Duration::from_millis(20);
 
+/// How long it waits at most: each time in vain doubles the wait, each success halves it.
+const READERS_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// When to checkpoint next: a pure rule over the log's length.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
     /// Frames at the last attempt between groups. While the log is longer, that did not let it
     /// start anew: a reader was in it.
     attempted_at: u64,
+    /// How long the next [`Due::Restart`] waits for readers.
+    readers_wait: Duration,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self { attempted_at: 0, readers_wait: READERS_WAIT }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +72,8 @@ pub(crate) enum Due {
     Background,
     /// Copy the little that is left, between two groups; the next group then starts the log anew.
     CatchUp,
-    /// Copy everything, between two groups, and wait for readers.
-    Restart,
+    /// Copy everything, between two groups, and wait for readers for at most this long.
+    Restart(Duration),
 }
 
 impl Schedule {
@@ -67,7 +86,7 @@ impl Schedule {
         if frames < self.attempted_at + FRAMES_BACKGROUND || left == 0 {
             Due::Nothing
         } else if frames >= FRAMES_MAX {
-            Due::Restart
+            Due::Restart(self.readers_wait)
         } else if left <= FRAMES_CATCH_UP {
             Due::CatchUp
         } else {
@@ -79,6 +98,12 @@ impl Schedule {
     /// the next is made only when it has grown by as much again, instead of at every group.
     pub(crate) fn attempted(&mut self, frames: u64) {
         self.attempted_at = frames;
+    }
+
+    /// What [`Due::Restart`] came to: whether it was worth the wait.
+    pub(crate) fn restarted(&mut self, in_vain: bool) {
+        let wait = if in_vain { self.readers_wait * 2 } else { self.readers_wait / 2 };
+        self.readers_wait = wait.clamp(READERS_WAIT, READERS_WAIT_MAX);
     }
 }
 
@@ -98,6 +123,8 @@ struct Shared {
     /// Frames that the last checkpoint had copied.
     copied: AtomicU64,
     closed: AtomicBool,
+    /// Why there is no other checkpoint.
+    failed: OnceLock<Cause>,
 }
 
 impl Checkpoints {
@@ -109,6 +136,7 @@ impl Checkpoints {
                 running: AtomicBool::new(false),
                 copied: AtomicU64::new(0),
                 closed: AtomicBool::new(false),
+                failed: OnceLock::new(),
             }),
             schedule: Schedule::default(),
         }
@@ -116,7 +144,28 @@ impl Checkpoints {
 
     /// Between two groups, with `frames` in the log: keeps it bounded, and starts a checkpoint on
     /// the pool when it is long enough.
-    pub(crate) fn between_groups(&mut self, frames: u64) {
+    ///
+    /// # Errors
+    ///
+    /// When a checkpoint met an input or output error, now or before: final until the database is
+    /// opened again.
+    pub(crate) fn between_groups(&mut self, frames: u64) -> Result<(), Cause> {
+        self.check_whole()?;
+        self.keep_bounded(frames);
+        self.check_whole()
+    }
+
+    /// Fails when a checkpoint met an input or output error.
+    pub(crate) fn check_whole(&self) -> Result<(), Cause> {
+        self.shared.failed.get().map_or(Ok(()), |cause| Err(cause.clone()))
+    }
+
+    /// A checkpoint outside of here met an input or output error.
+    pub(crate) fn fail(&self, cause: Cause) {
+        let _was_first = self.shared.failed.set(cause);
+    }
+
+    fn keep_bounded(&mut self, frames: u64) {
         let shared = &self.shared;
         if frames < shared.copied.load(Ordering::Relaxed) {
             shared.copied.store(0, Ordering::Relaxed); // the log was started anew
@@ -125,22 +174,25 @@ impl Checkpoints {
         if due == Due::Nothing || shared.running.swap(true, Ordering::AcqRel) {
             return; // one at a time; a running one is let to finish
         }
-        let mode = match due {
-            Due::Restart => CheckpointMode::RESTART,
-            _ => CheckpointMode::PASSIVE,
+        let (mode, readers_wait) = match due {
+            Due::Restart(readers_wait) => (CheckpointMode::RESTART, readers_wait),
+            _ => (CheckpointMode::PASSIVE, Duration::ZERO),
         };
         if due == Due::Background {
             let shared = shared.clone();
             SharedPool.spawn(Box::new(move || {
-                shared.checkpoint(mode);
+                shared.checkpoint(mode, readers_wait);
                 shared.running.store(false, Ordering::Release);
             }));
             return;
         }
         let span = tracing::debug_span!("checkpoint", frames);
         let _entered = span.enter();
-        shared.checkpoint(mode);
+        let finished = shared.checkpoint(mode, readers_wait);
         self.schedule.attempted(frames);
+        if matches!(due, Due::Restart(_)) {
+            self.schedule.restarted(!finished);
+        }
         shared.running.store(false, Ordering::Release);
     }
 
@@ -162,10 +214,11 @@ impl Shared {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn checkpoint(&self, mode: CheckpointMode) {
+    /// Whether nobody kept it from finishing.
+    fn checkpoint(&self, mode: CheckpointMode, readers_wait: Duration) -> bool {
         let mut slot = self.lock_connection();
-        if self.closed.load(Ordering::Acquire) {
-            return;
+        if self.closed.load(Ordering::Acquire) || self.failed.get().is_some() {
+            return false;
         }
         let result = match slot.take() {
             Some(connection) => Ok(connection),
@@ -173,16 +226,26 @@ impl Shared {
         }
         .and_then(|connection| {
             let connection = slot.insert(connection);
+            connection.busy_timeout(readers_wait)?;
             checkpoint(connection, mode)
         });
         match result {
-            Ok(Progress { busy: true, .. }) => {}
+            Ok(Progress { busy: true, .. }) => false,
             Ok(Progress { busy: false, copied, .. }) => {
                 self.copied.store(copied, Ordering::Relaxed);
+                true
             }
-            // A full disk or a failing one: the log keeps everything, and a later attempt goes on.
+            Err(source) if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
+                let (doing, path) = ("checkpoint", self.path.clone());
+                let error = Error::Sqlite { doing, path, source };
+                tracing::error!(%error, "a checkpoint failed; nothing more is accepted");
+                let _was_first = self.failed.set(Arc::new(error));
+                false
+            }
+            // A full disk: the log keeps everything, and a later attempt goes on.
             Err(error) => {
                 tracing::warn!(%error, path = %self.path.display(), "a checkpoint failed");
+                false
             }
         }
     }
@@ -202,7 +265,6 @@ pub(crate) struct Progress {
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(READERS_WAIT)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
@@ -248,12 +310,27 @@ mod tests {
     #[test]
     fn the_longest_log_stops_the_commits_but_not_at_every_group() {
         let mut schedule = Schedule::default();
-        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
+        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart(READERS_WAIT));
         schedule.attempted(FRAMES_MAX);
         assert_eq!(schedule.due(FRAMES_MAX + 1, 0), Due::Nothing);
-        assert_eq!(schedule.due(FRAMES_MAX + FRAMES_BACKGROUND, 0), Due::Restart);
+        assert_eq!(schedule.due(FRAMES_MAX + FRAMES_BACKGROUND, 0), Due::Restart(READERS_WAIT));
         assert_eq!(schedule.due(10, 0), Due::Nothing, "started anew");
-        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart);
+        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart(READERS_WAIT));
+    }
+
+    #[test]
+    fn readers_are_waited_for_longer_after_each_time_in_vain() {
+        let mut schedule = Schedule::default();
+        let mut waits = Vec::new();
+        for in_vain in [true, true, false, true, true, true, true, true, true, true] {
+            schedule.restarted(in_vain);
+            waits.push(schedule.readers_wait.as_millis());
+        }
+        assert_eq!(waits, [40, 80, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000]);
+        for _ in 0..10 {
+            schedule.restarted(false);
+        }
+        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart(READERS_WAIT));
     }
 
     #[test]
@@ -269,13 +346,17 @@ mod tests {
                     caught_up += 1;
                     schedule.attempted(frames);
                 }
-                Due::Restart => panic!("at {frames} frames"),
+                Due::Restart(_) => panic!("at {frames} frames"),
             }
             copied = frames;
         }
         assert_eq!(caught_up, FRAMES_MAX / FRAMES_BACKGROUND - 1);
         let (frames, left) = (FRAMES_MAX + FRAMES_BACKGROUND, 10);
-        assert_eq!(schedule.due(frames, frames - left), Due::Restart, "waits for readers");
+        assert_eq!(
+            schedule.due(frames, frames - left),
+            Due::Restart(READERS_WAIT),
+            "waits for readers"
+        );
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Database {
     /// what cannot share one: `PRAGMA`, `VACUUM`, `ATTACH`, or a transaction of its own. Schema
     /// changes work in ordinary transactions too. What durability rests on (`synchronous`,
     /// `journal_mode`, `locking_mode`, `wal_autocheckpoint`) cannot be set; what was attached is
-    /// detached at its end.
+    /// detached at its end, and what is temporary is deleted.
     ///
     /// # Durability
     ///
@@ -113,8 +113,9 @@ impl Database {
     ///
     /// Sees every transaction whose ticket resolved before the call, and possibly some that are
     /// committed and not yet flushed; [`read_durable`](Self::read_durable) sees only what is
-    /// durable when it returns. Waits while every reading connection is lent, so `read` must not
-    /// be called again from inside `read`. `ATTACH` and temporary tables are refused.
+    /// durable when it returns. Waits while every reading connection is lent, but not inside another
+    /// read or a transaction, where that could be a wait for itself: there it opens one more.
+    /// `ATTACH` and temporary tables are refused.
     ///
     /// # Errors
     ///

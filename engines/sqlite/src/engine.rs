@@ -23,7 +23,7 @@
 use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, config::DbConfig};
 
 use crate::{
     Error,
@@ -32,7 +32,8 @@ use crate::{
     error::code,
     ffi,
     guard::Guard,
-    transaction::Transaction,
+    readers::Inside,
+    transaction::{Transaction, uninterrupted},
     wal::{Log, LogFlusher},
 };
 
@@ -97,7 +98,7 @@ impl Engine for Writer {
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
         let commits_before = self.guard.commits();
-        self.checkpoints.between_groups(self.guard.wal_frames());
+        self.checkpoints.between_groups(self.guard.wal_frames())?;
         self.open.clear();
         let mut execution = Execution {
             tx: Transaction::new(&self.connection, &self.guard, self.nonce),
@@ -118,16 +119,26 @@ impl Engine for Writer {
         &mut self,
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
+        self.checkpoints.check_whole()?;
         let guard = self.guard.clone();
+        let inside = Inside::enter();
         let ran = guard.as_exclusive(|| run(&mut self.connection));
+        drop(inside);
+        let failed = ran != Ran::Completed || ffi::met_io_error(&self.connection);
+        if guard.take_checkpoint() && failed {
+            // See there why a checkpoint that failed is final.
+            let cause: Cause = Arc::new(Error::ExclusiveIo(self.ground.path.clone()));
+            self.checkpoints.fail(cause.clone());
+            return Err(cause);
+        }
         ffi::reset_statements(&self.connection);
         let left_open = !self.connection.is_autocommit();
         Transaction::new(&self.connection, &self.guard, self.nonce)
             .roll_back()
             .map_err(|error| self.ground.fatal("roll back on", error))?;
         self.connection.flush_prepared_statement_cache();
-        self.detach_others()
-            .map_err(|error| self.ground.fatal("detach what was attached to", error))?;
+        uninterrupted(|| self.detach_others().and_then(|()| self.empty_temp()))
+            .map_err(|error| self.ground.fatal("take away what an exclusive left on", error))?;
         self.settle_connection()?;
         self.guard.take_schema_change();
         Ok(if left_open && ran == Ran::Completed {
@@ -138,12 +149,18 @@ impl Engine for Writer {
     }
 
     fn close(&mut self) -> Result<(), Cause> {
+        if self.checkpoints.check_whole().is_err() {
+            // Closing must not empty the log, which holds what a checkpoint may have lost.
+            self.connection
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+                .map_err(|error| self.ground.fatal("keep the log of", error))?;
+        }
         self.checkpoints.close();
         // Closes the connection now, and not when the last thread lets go of the pipeline: who
         // closed a database may open, move or delete it at once.
         let nothing = Connection::open_in_memory()
             .map_err(|error| self.ground.fatal("close the connection to", error))?;
-        drop(std::mem::replace(&mut self.connection, nothing));
+        ffi::close(std::mem::replace(&mut self.connection, nothing));
         Ok(())
     }
 }
@@ -163,12 +180,22 @@ impl Writer {
         Ok(())
     }
 
+    /// Takes away what an exclusive left in `temp`: a temporary table would hide one of the database,
+    /// and what a member wrote there would be acknowledged and not be on disk.
+    fn empty_temp(&self) -> rusqlite::Result<()> {
+        // SQLite deletes everything temporary whenever this is changed.
+        self.connection.pragma_update(None, "temp_store", "FILE")?;
+        self.connection.pragma_update(None, "temp_store", "MEMORY")
+    }
+
     /// Puts the connection back into the state that the scheme rests on, after code that had it to
     /// itself.
     fn settle_connection(&mut self) -> Result<(), Cause> {
         let busy_timeout = self.ground.busy_timeout;
-        let settled = connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
-            .and_then(|()| Configuration::of(&self.connection));
+        let settled = uninterrupted(|| {
+            connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
+                .and_then(|()| Configuration::of(&self.connection))
+        });
         self.ground.configuration =
             settled.map_err(|error| self.ground.fatal("restore the connection to", error))?;
         Ok(())
@@ -313,17 +340,21 @@ impl<'g> Execution<'g> {
         let changes_before = self.connection().total_changes();
         ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
+        let inside = Inside::enter();
         let ran =
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
+        drop(inside);
         self.guard.end_member();
-        let was_lent = self.tx.end_member();
-        if was_lent && self.connection().is_busy() {
+        let lent = self.tx.end_member();
+        if lent.statement && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
             ffi::reset_statements(self.connection());
         }
         if ran != Ran::Completed && group.passed_deadline(member) {
             group.refuse(member, NotRun::DeadlinePassed);
         }
+        // Only the connection itself has switches.
+        let turned_switch = lent.connection && self.turn_switches_back();
         let connection = self.connection();
         if ran == Ran::NotCalled {
             return Verdict::Clean;
@@ -333,15 +364,31 @@ impl<'g> Execution<'g> {
         }
         let unsatisfied = ffi::has_unsatisfied_foreign_keys(connection);
         if ran == Ran::Completed {
-            return if unsatisfied { Verdict::Refused(Error::ForeignKey) } else { Verdict::Clean };
+            return match (turned_switch, unsatisfied) {
+                (true, _) => Verdict::Refused(Error::ConfigurationChanged),
+                (_, true) => Verdict::Refused(Error::ForeignKey),
+                _ => Verdict::Clean,
+            };
         }
         // A write through a blob handle, which only the connection itself gives, is not counted.
-        let traceless = !was_lent
+        let traceless = !lent.connection
             && connection.total_changes() == changes_before
             && !unsatisfied
             && !self.guard.may_have_changed_schema()
             && !self.guard.may_have_run_a_trigger();
         if traceless { Verdict::Clean } else { Verdict::Dirty }
+    }
+
+    /// Whether the member turned a switch of the connection; turns it back at once, so that no
+    /// neighbour fails, or passes, for it.
+    fn turn_switches_back(&self) -> bool {
+        let configuration = self.ground.configuration;
+        let turned = Configuration::of(self.connection()).ok() != Some(configuration);
+        if turned && let Err(error) = configuration.restore(self.connection()) {
+            // The commit looks again, and gives up if it cannot be done then either.
+            tracing::warn!(%error, "could not turn a switch of the connection back");
+        }
+        turned
     }
 
     /// How long `member` may wait for another process: the busy timeout, less what was waited

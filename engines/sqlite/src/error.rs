@@ -44,6 +44,11 @@ pub enum Error {
         mode: String,
     },
 
+    /// An exclusive that ran a checkpoint failed. If it was the checkpoint, pages may be lost that
+    /// only the log still has.
+    #[error("an exclusive that ran a checkpoint failed on {}; open the database again", .0.display())]
+    ExclusiveIo(PathBuf),
+
     /// A database without a file has nothing to flush to.
     #[error("an in-memory or temporary database cannot be durable; give the path of a file")]
     NotAFile,

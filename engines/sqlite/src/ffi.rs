@@ -46,6 +46,12 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     current
 }
 
+/// Whether a call on the connection ever ended in an input or output error; a full disk is none.
+pub(crate) fn met_io_error(connection: &Connection) -> bool {
+    // SAFETY: as above. The call only reads what the connection remembers.
+    unsafe { ffi::sqlite3_system_errno(connection.handle()) != 0 }
+}
+
 /// The absolute path of the database, from SQLite itself; `None` without a file.
 pub(crate) fn database_path(connection: &Connection) -> Option<PathBuf> {
     // SAFETY: the handle is valid as above; "main" is a nul-terminated string; the name, where
@@ -95,6 +101,25 @@ pub(crate) fn reset_statements(connection: &Connection) {
             statement = ffi::sqlite3_next_stmt(connection.handle(), statement);
         }
     }
+}
+
+/// Drops `connection` with the statements that callers leaked (`mem::forget`), which would keep it,
+/// and the files and locks that it holds, open for ever.
+pub(crate) fn close(connection: Connection) {
+    connection.flush_prepared_statement_cache();
+    // SAFETY: the handle is valid as above. Every statement borrows the connection, which is owned
+    // here, and those in its cache are finalized, so what is left is owned by nobody any more.
+    unsafe {
+        loop {
+            let statement = ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut());
+            if statement.is_null() {
+                break;
+            }
+            // The code repeats how the last step ended.
+            ffi::sqlite3_finalize(statement);
+        }
+    }
+    drop(connection);
 }
 
 /// Rows that the last statement of this connection changed.

@@ -66,6 +66,8 @@ pub(crate) struct Guard {
     schema_change: AtomicBool,
     /// A statement that runs a trigger was prepared. Never reset: it may stay in a cache.
     trigger: AtomicBool,
+    /// An exclusive prepared a checkpoint of its own.
+    checkpoint: AtomicBool,
     /// When the running member must stop; 0 for never.
     deadline_ns: AtomicU64,
     /// `total_changes()` when the running member began.
@@ -90,6 +92,7 @@ impl Guard {
             exclusive: AtomicBool::new(false),
             schema_change: AtomicBool::new(false),
             trigger: AtomicBool::new(false),
+            checkpoint: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             changes_before: AtomicI64::new(0),
             wal_frames: AtomicU64::new(0),
@@ -180,6 +183,11 @@ impl Guard {
         self.schema_change.swap(false, Relaxed)
     }
 
+    /// Whether an exclusive prepared a checkpoint of its own since this was asked last.
+    pub(crate) fn take_checkpoint(&self) -> bool {
+        self.checkpoint.swap(false, Relaxed)
+    }
+
     /// Whether a trigger may have run. One that fails with `RAISE(FAIL)` keeps what the triggers
     /// round it changed, and SQLite forgets to count that in `total_changes()`.
     pub(crate) fn may_have_run_a_trigger(&self) -> bool {
@@ -206,7 +214,7 @@ impl Guard {
             self.trigger.store(true, Relaxed); // or a view, which SQLite does not tell apart
         }
         if self.exclusive.load(Relaxed) {
-            return authorize_exclusive(context);
+            return authorize_exclusive(context, &self.checkpoint);
         }
         if !self.member.load(Relaxed) {
             return Authorization::Allow;
@@ -255,12 +263,18 @@ impl Guard {
     }
 }
 
-fn authorize_exclusive(context: &AuthContext<'_>) -> Authorization {
+fn authorize_exclusive(context: &AuthContext<'_>, checkpoint: &AtomicBool) -> Authorization {
     match context.action {
         AuthAction::Pragma { pragma_name, pragma_value: Some(_) }
             if PRAGMAS_FIXED.iter().any(|name| name.eq_ignore_ascii_case(pragma_name)) =>
         {
             Authorization::Deny
+        }
+        AuthAction::Pragma { pragma_name, .. }
+            if pragma_name.eq_ignore_ascii_case("wal_checkpoint") =>
+        {
+            checkpoint.store(true, Relaxed);
+            Authorization::Allow
         }
         _ => Authorization::Allow,
     }

@@ -1,6 +1,11 @@
 //! Reading: a bounded pool of read-only connections, each closure in a snapshot of its own.
+//!
+//! Invariant: nobody waits for a connection who may keep others from giving theirs back. A thread
+//! that is inside a read, or inside a transaction for which a read may be waiting, is lent one
+//! beyond the bound, which is closed afterwards.
 
 use std::{
+    cell::Cell,
     path::PathBuf,
     sync::{Condvar, Mutex, PoisonError},
     thread,
@@ -12,8 +17,32 @@ use rusqlite::{
     hooks::{AuthAction, AuthContext, Authorization},
 };
 
+use crate::ffi;
+
 /// Statements that each reading connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
+
+thread_local! {
+    /// Reads and transactions, of any database, that this thread is inside of.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While it lives, this thread is inside a read or a transaction.
+#[derive(Debug)]
+pub(crate) struct Inside(());
+
+impl Inside {
+    pub(crate) fn enter() -> Self {
+        INSIDE.set(INSIDE.get() + 1);
+        Self(())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(INSIDE.get() - 1);
+    }
+}
 
 /// The read-only connections of one database.
 #[derive(Debug)]
@@ -52,13 +81,15 @@ impl Readers {
         }
     }
 
-    /// Runs `read` in a read transaction; waits while all connections are lent.
+    /// Runs `read` in a read transaction; waits while all connections are lent, unless that could
+    /// be a wait for itself.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> T) -> Result<T, NoReader> {
         let connection = self.borrow()?;
         let begun = connection
             .busy_timeout(self.busy_timeout)
             .and_then(|()| connection.execute_batch("BEGIN"));
         begun.map_err(NoReader::Sqlite)?;
+        let _inside = Inside::enter();
         let value = read(&connection);
         connection.give_back();
         Ok(value)
@@ -68,7 +99,7 @@ impl Readers {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
-        state.idle.clear();
+        state.idle.drain(..).for_each(ffi::close);
         self.returned.notify_all();
     }
 
@@ -81,7 +112,7 @@ impl Readers {
             if let Some(connection) = state.idle.pop() {
                 return Ok(Lent { readers: self, connection: Some(connection) });
             }
-            if state.open < self.max {
+            if state.open < self.max || INSIDE.get() > 0 {
                 state.open += 1;
                 drop(state);
                 // Holds the place; gives it back if opening fails.
@@ -135,22 +166,27 @@ impl std::ops::Deref for Lent<'_> {
 
 impl Lent<'_> {
     fn give_back(mut self) {
-        crate::ffi::reset_statements(&self);
+        ffi::reset_statements(&self);
         let whole = self.is_autocommit() || self.execute_batch("ROLLBACK").is_ok();
         let Some(connection) = self.connection.take_if(|_| whole) else {
             return; // closed by dropping
         };
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !state.closed {
+        if !state.closed && state.open <= self.readers.max {
             state.open += 1; // what dropping `self` takes away again
             state.idle.push(connection);
+            return;
         }
+        drop(state);
+        ffi::close(connection);
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        drop(self.connection.take());
+        if let Some(connection) = self.connection.take() {
+            ffi::close(connection);
+        }
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open -= 1;
         drop(state);

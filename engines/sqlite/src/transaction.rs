@@ -5,15 +5,17 @@ use std::{
     ops::Deref,
 };
 
-use rusqlite::{CachedStatement, Connection, Params, Row};
+use rusqlite::{CachedStatement, Connection, ErrorCode, Params, Row, Statement};
 
-use crate::{Error, guard::Guard};
+use crate::{Error, error::code, guard::Guard};
 
 /// The transaction that a closure runs in: rusqlite's own [`Connection`], by reference, inside an
 /// open transaction that is not the closure's to end.
 ///
 /// [`execute`](Self::execute) and [`query_row`](Self::query_row) keep their statements prepared;
-/// everything else of rusqlite is reached through `Deref`. Statements that would reach beyond the
+/// everything else of rusqlite is reached through `Deref`. A transaction that uses only the methods
+/// of this type and then fails without having changed anything costs its neighbours nothing; after
+/// `Deref` those before it in the group run again, since nobody can tell what it changed. Statements that would reach beyond the
 /// transaction (`BEGIN`, `COMMIT`, `SAVEPOINT`, `PRAGMA`, `ATTACH`, temporary tables) are refused
 /// with "not authorized"; use [`savepoint`](Self::savepoint) to undo a part, and
 /// [`Database::exclusive`](crate::Database::exclusive) for the rest.
@@ -23,9 +25,11 @@ pub struct Transaction<'g> {
     /// Makes the engine's own SQL impossible to guess, so that no SQL of a closure can mean it.
     nonce: u64,
     savepoints_open: Cell<u32>,
-    /// The running member used the connection itself, and so may have left a cursor open, or
-    /// written through a blob handle.
+    /// The running member used the connection itself, and so may have left a cursor open, turned a
+    /// switch, or written through a blob handle.
     is_lent: Cell<bool>,
+    /// The running member was given a statement, and so may have left a cursor open.
+    is_statement_lent: Cell<bool>,
     recent: RefCell<Vec<Recent<'g>>>,
 }
 
@@ -39,6 +43,15 @@ struct Recent<'g> {
 
 /// Statements that a group keeps at hand.
 const RECENT_MAX: usize = 8;
+
+/// What of the connection a member used otherwise than through [`Transaction`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lent {
+    /// All of it.
+    pub(crate) connection: bool,
+    /// A statement, and so perhaps a cursor.
+    pub(crate) statement: bool,
+}
 
 impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -63,6 +76,7 @@ impl<'g> Transaction<'g> {
             nonce,
             savepoints_open: Cell::new(0),
             is_lent: Cell::new(false),
+            is_statement_lent: Cell::new(false),
             recent: RefCell::new(Vec::new()),
         }
     }
@@ -88,6 +102,41 @@ impl<'g> Transaction<'g> {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         self.with_statement(sql, |statement| statement.query_row(params, read))
+    }
+
+    /// As [`rusqlite::Connection::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says.
+    pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
+        self.is_statement_lent.set(true);
+        self.connection.prepare(sql)
+    }
+
+    /// As [`rusqlite::Connection::prepare_cached`].
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says.
+    pub fn prepare_cached(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.is_statement_lent.set(true);
+        self.connection.prepare_cached(sql)
+    }
+
+    /// Runs statements separated by semicolons; see [`rusqlite::Connection::execute_batch`].
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says of the first that fails.
+    pub fn execute_batch(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.execute_batch(sql)
+    }
+
+    /// The rowid of the latest row that this transaction inserted; 0 before the first.
+    #[must_use]
+    pub fn last_insert_rowid(&self) -> i64 {
+        self.connection.last_insert_rowid()
     }
 
     /// The connection as SQLite sees it, with what its other transactions left in its counters.
@@ -176,7 +225,7 @@ impl<'g> Transaction<'g> {
 
     /// Begins a write transaction: from here on nobody else writes.
     pub(crate) fn begin(&self) -> rusqlite::Result<()> {
-        self.speak(&format!("BEGIN IMMEDIATE /* {:016x} */", self.nonce))
+        uninterrupted(|| self.speak(&format!("BEGIN IMMEDIATE /* {:016x} */", self.nonce)))
     }
 
     pub(crate) fn commit(&self) -> rusqlite::Result<()> {
@@ -186,17 +235,19 @@ impl<'g> Transaction<'g> {
     /// Rolls back if a transaction is open.
     pub(crate) fn roll_back(&self) -> rusqlite::Result<()> {
         self.savepoints_open.set(0);
-        if self.connection.is_autocommit() {
-            return Ok(());
-        }
-        self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
+        uninterrupted(|| {
+            if self.connection.is_autocommit() {
+                return Ok(());
+            }
+            self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
+        })
     }
 
-    /// Forgets what the member that has just run may have left, and says whether it used the
-    /// connection itself.
-    pub(crate) fn end_member(&self) -> bool {
+    /// Forgets what the member that has just run may have left, and says what it used.
+    pub(crate) fn end_member(&self) -> Lent {
         self.savepoints_open.set(0);
-        self.is_lent.replace(false)
+        let connection = self.is_lent.replace(false);
+        Lent { connection, statement: self.is_statement_lent.replace(false) || connection }
     }
 
     /// Runs plain data: each statement in turn.
@@ -211,6 +262,25 @@ impl<'g> Transaction<'g> {
         statements.iter().map(|statement| statement.run(self)).collect()
     }
 }
+
+/// Runs what the engine cannot go on without again while it is interrupted: a closure may have handed
+/// the connection's interrupt handle to another thread.
+pub(crate) fn uninterrupted<T>(
+    mut run: impl FnMut() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let mut left = INTERRUPTS_MAX;
+    loop {
+        match run() {
+            Err(error) if left > 0 && code(&error) == Some(ErrorCode::OperationInterrupted) => {
+                left -= 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// How often in a row the engine lets itself be interrupted.
+const INTERRUPTS_MAX: u32 = 10_000;
 
 fn rolled_back() -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(Box::new(Error::RolledBack))

@@ -117,20 +117,24 @@ fn from_summary(latency: &LatencyMs) -> Vec<(f64, f64)> {
 fn class(condition: Condition) -> &'static str {
     match condition {
         Condition::Default | Condition::Batched => "default",
-        Condition::Wal | Condition::Shared | Condition::Sync => "wal",
-        Condition::WalNormal => "wal-normal",
+        Condition::Wal | Condition::Shared | Condition::Sync | Condition::WalSync => "wal",
+        Condition::WalNormal | Condition::WalNosync => "wal-normal",
         Condition::GroupcommitBlocking => "blocking",
-        Condition::GroupcommitAsync | Condition::Merged => "async",
-        Condition::Connections | Condition::SyncThreads => "other",
+        Condition::GroupcommitAsync | Condition::Merged | Condition::Groupcommit => "async",
+        Condition::Connections | Condition::SyncThreads | Condition::NoWal => "other",
     }
 }
 
 fn marker(condition: Condition) -> Marker {
     match condition {
         Condition::Default | Condition::Batched => Marker::Cross,
-        Condition::Wal | Condition::Shared | Condition::Sync => Marker::Square,
-        Condition::WalNormal | Condition::Connections | Condition::SyncThreads => Marker::Diamond,
+        Condition::Wal | Condition::Shared | Condition::Sync | Condition::WalSync => Marker::Square,
+        Condition::WalNormal
+        | Condition::WalNosync
+        | Condition::NoWal
+        | Condition::Connections
+        | Condition::SyncThreads => Marker::Diamond,
         Condition::GroupcommitBlocking => Marker::Triangle,
-        Condition::GroupcommitAsync | Condition::Merged => Marker::Circle,
+        Condition::GroupcommitAsync | Condition::Merged | Condition::Groupcommit => Marker::Circle,
     }
 }

@@ -36,6 +36,7 @@ mod tables;
 mod tests;
 mod text;
 mod threads;
+mod wal;
 mod write;
 
 use std::fs;
@@ -131,6 +132,7 @@ fn sections(measurements: &[Measurement]) -> Vec<Section> {
         mixed::section(measurements),
         threads::section(measurements),
         load::section(measurements),
+        wal::section(measurements),
     ]
     .into_iter()
     .flatten()

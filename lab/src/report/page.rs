@@ -162,7 +162,7 @@ fn figure(figure: &Figure) -> Markup {
 fn table(table: &Table) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
-            table.many[table.columns.len() > 4] {
+            table.many[table.columns.len() > 4].dense[table.columns.len() > 10] {
                 caption { (table.caption) }
                 thead { tr { @for column in &table.columns { th scope="col" { (column) } } } }
                 tbody {

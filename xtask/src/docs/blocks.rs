@@ -12,8 +12,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    measured, program,
+    endure, fuzz, hostile, measured,
+    power::records,
+    program,
     root::read,
+    simulate,
 };
 
 const BEGIN: &str = "<!-- generated: ";
@@ -65,6 +68,14 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
+        ["endurance"] => endure::tables(),
+        ["hostile"] => hostile::table(),
+        ["simulation"] => simulate::table(),
+        ["fuzzing"] => fuzz::table(),
+        ["powercuts"] => records::cuts(),
+        ["powercut-controls"] => records::controls(),
+        ["mutants"] => records::mutants(),
+        ["faults"] => records::faults(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
         ["snippet", path] => snippet(path),

@@ -1,6 +1,11 @@
 //! A passive checkpoint never catches up with a writer that never rests.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 use groupcommit_sqlite::Database;
 
@@ -67,4 +72,32 @@ fn is_bounded_again_after_a_reader_that_held_it() {
     write(&test.db, 10_000);
     let frames = test.db.wal().frames;
     assert!(frames < FRAMES_MAX, "{frames} frames");
+}
+
+/// One read after the other on each of three threads, so that there is never a moment without one.
+#[test]
+fn is_bounded_under_reads_that_overlap_without_end() {
+    let test = Scratch::with_table();
+    fill(&test);
+    let stop = AtomicBool::new(false);
+    let longest = thread::scope(|scope| {
+        for reader in 0..3 {
+            let (db, stop) = (&test.db, &stop);
+            scope.spawn(move || {
+                while !stop.load(Relaxed) {
+                    db.read(|conn| -> Done {
+                        conn.query_row("SELECT count(*) FROM t", (), |_| Ok(()))?;
+                        // How long a read takes; nothing waits for it.
+                        thread::sleep(Duration::from_millis(60 + 7 * reader));
+                        Ok(())
+                    })
+                    .unwrap();
+                }
+            });
+        }
+        let longest = write(&test.db, 60_000);
+        stop.store(true, Relaxed);
+        longest
+    });
+    assert!(longest < 2 * FRAMES_MAX, "{longest} frames");
 }

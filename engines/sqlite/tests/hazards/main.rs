@@ -10,6 +10,7 @@ mod cursors;
 mod foreign_keys;
 mod full_disk;
 mod idle;
+mod interrupted;
 mod large_group;
 mod log_growth;
 mod opening;

@@ -1,8 +1,8 @@
 //! A member that would begin or end transactions, or change the connection that all share.
 
 use groupcommit_sqlite::{
-    Error, Statement,
-    rusqlite::{ErrorCode, config::DbConfig},
+    Error, Failure, Rejected, Statement,
+    rusqlite::{self, ErrorCode, config::DbConfig},
 };
 
 use crate::common::{Done, Scratch, code, hold, insert, neighbour, rejected_by_engine};
@@ -141,6 +141,54 @@ fn a_foreign_key_does_not_pass_behind_a_switch_of_a_neighbour() {
     held.release().wait().unwrap();
     odd.wait().unwrap_err();
     assert_eq!(code(orphan.wait()), ErrorCode::ConstraintViolation);
+}
+
+#[test]
+fn a_neighbour_does_not_fail_for_a_switch_that_another_turned() {
+    for fails in [false, true] {
+        let test = Scratch::new(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v); CREATE VIEW seen AS SELECT * FROM t;",
+        );
+        let held = hold(&test.db);
+        let odd = test.db.submit(move |tx| {
+            tx.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+            if fails { Err(rusqlite::Error::InvalidQuery) } else { Ok(()) }
+        });
+        let looks = test.db.submit(|tx| {
+            insert(tx, 1)?;
+            tx.query_row("SELECT count(*) FROM seen", (), |row| row.get::<_, i64>(0))
+        });
+        held.release().wait().unwrap();
+        let odd = odd.wait();
+        if fails {
+            assert!(matches!(odd, Err(Failure::Rejected(Rejected::Caller(_)))), "{odd:?}");
+        } else {
+            assert!(matches!(rejected_by_engine(&odd), Error::ConfigurationChanged), "{odd:?}");
+        }
+        assert_eq!(looks.wait().unwrap(), 1);
+    }
+}
+
+#[test]
+fn what_an_exclusive_left_in_temp_is_gone_after_it() {
+    let test = Scratch::with_table();
+    test.db
+        .exclusive(|conn| {
+            conn.execute_batch(
+                "CREATE TEMP TABLE t (id INTEGER PRIMARY KEY, v);
+                 CREATE TEMP TABLE \"odd \"\"name\" (x);
+                 CREATE TEMP VIEW w AS SELECT * FROM main.t;
+                 CREATE TEMP TRIGGER r AFTER INSERT ON main.t BEGIN SELECT RAISE(ABORT, 'no'); END;",
+            )
+        })
+        .unwrap();
+    // It would have gone into the temporary table, and nowhere else.
+    neighbour(&test.db, 1).wait().unwrap();
+    assert_eq!(test.ids(), [1]);
+    let left = test.db.transact(|tx| {
+        tx.query_row("SELECT count(*) FROM temp.sqlite_schema", (), |row| row.get::<_, i64>(0))
+    });
+    assert_eq!(left.unwrap(), 0);
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
-use crate::steps::{Member, Sql, Step};
+use crate::{
+    reference::SWITCHES,
+    steps::{Member, Sql, Step},
+};
 
 /// Values of `n` of 90 and above break a check.
 const TABLES: &str = "
@@ -57,6 +60,28 @@ pub(crate) fn schema() -> impl Strategy<Value = String> {
     select(vec![TABLES.to_owned(), format!("{TABLES}{TRIGGERS}")])
 }
 
+/// Values of `n` from 80 on make a trigger of a trigger do so.
+const NESTED: &str = "
+    CREATE TRIGGER nested_rollback BEFORE INSERT ON log WHEN NEW.n = 80
+        BEGIN SELECT RAISE(ROLLBACK, 'r'); END;
+    CREATE TRIGGER nested_abort AFTER INSERT ON log WHEN NEW.n = 81
+        BEGIN SELECT RAISE(ABORT, 'a'); END;
+    CREATE TRIGGER nested_fail AFTER INSERT ON log WHEN NEW.n = 82
+        BEGIN SELECT RAISE(FAIL, 'f'); END;
+    CREATE TRIGGER nested_ignore BEFORE INSERT ON log WHEN NEW.n = 83
+        BEGIN SELECT RAISE(IGNORE); END;
+    CREATE TRIGGER nested_conflict AFTER INSERT ON log WHEN NEW.n = 84
+        BEGIN INSERT OR ROLLBACK INTO parent VALUES (NEW.id, NULL, 1); END;";
+
+/// What the hostile ones need besides.
+const MORE: &str = "
+    CREATE TABLE huge (id INTEGER PRIMARY KEY, b BLOB);
+    INSERT INTO huge VALUES (1, zeroblob(100000));";
+
+pub(crate) fn hostile_schema() -> impl Strategy<Value = String> {
+    select(vec![format!("{TABLES}{MORE}"), format!("{TABLES}{TRIGGERS}{NESTED}{MORE}")])
+}
+
 const CONFLICT: [&str; 6] =
     ["", " OR ABORT", " OR FAIL", " OR IGNORE", " OR REPLACE", " OR ROLLBACK"];
 
@@ -66,7 +91,7 @@ fn id() -> impl Strategy<Value = Option<i64>> {
 
 /// Mostly harmless, sometimes one that a check or a trigger stops.
 fn n() -> impl Strategy<Value = Option<i64>> {
-    prop_oneof![12 => (1..6_i64).prop_map(Some), 5 => (70..75_i64).prop_map(Some),
+    prop_oneof![12 => (1..6_i64).prop_map(Some), 5 => (70..75_i64).prop_map(Some), 3 => (80..85_i64).prop_map(Some),
                 1 => Just(Some(95)), 1 => Just(None)]
 }
 
@@ -135,7 +160,6 @@ fn writes() -> impl Strategy<Value = Sql> {
 fn reads() -> impl Strategy<Value = Sql> {
     select(
         &[
-            "SELECT changes(), total_changes(), last_insert_rowid()",
             "SELECT * FROM parent ORDER BY id",
             "SELECT * FROM log",
             "SELECT (SELECT count(*) FROM child), (SELECT count(*) FROM late)",
@@ -164,7 +188,9 @@ fn schema_changes() -> impl Strategy<Value = Sql> {
 }
 
 fn sql() -> impl Strategy<Value = Sql> {
-    prop_oneof![12 => writes(), 4 => reads(), 2 => schema_changes()]
+    let counters = Just("SELECT changes(), total_changes(), last_insert_rowid()")
+        .prop_map(|text| statement(text, Vec::new()));
+    prop_oneof![12 => writes(), 3 => reads(), 1 => counters, 2 => schema_changes()]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -182,4 +208,118 @@ pub(crate) fn members() -> impl Strategy<Value = Vec<Member>> {
     let closure = vec(step(), 0..5).prop_map(Member::Closure);
     let data = vec(sql(), 0..4).prop_map(Member::Data);
     vec(prop_oneof![3 => closure, 1 => data], 1..12)
+}
+
+const FORBIDDEN: [&str; 16] = [
+    "BEGIN IMMEDIATE",
+    "COMMIT",
+    "END",
+    "ROLLBACK",
+    "SAVEPOINT s",
+    "RELEASE s",
+    "ROLLBACK TO s",
+    "PRAGMA foreign_keys = OFF",
+    "PRAGMA defer_foreign_keys = ON",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA user_version = 7",
+    "ATTACH ':memory:' AS other",
+    "DETACH main",
+    "CREATE TEMP TABLE parent (id, u, n)",
+    "CREATE TEMP TRIGGER x AFTER INSERT ON log BEGIN SELECT RAISE(ROLLBACK, 'x'); END",
+    "CREATE TEMP VIEW parent AS SELECT 1",
+];
+
+const CURSORS: [&str; 3] = [
+    "SELECT * FROM parent ORDER BY id",
+    "SELECT * FROM parent, log, child",
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
+];
+
+const ENDLESS: [&str; 3] = [
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+     INSERT OR REPLACE INTO huge SELECT 10 + i % 5, zeroblob(i % 5000) FROM n",
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+     SELECT (SELECT sum(i) FROM n), count(*) FROM parent",
+];
+
+const EXCLUSIVES: [&str; 9] = [
+    "VACUUM",
+    "PRAGMA user_version = 7",
+    "PRAGMA foreign_keys = ON",
+    "BEGIN; INSERT INTO log (id) VALUES (-9); COMMIT",
+    "BEGIN; INSERT INTO log (id) VALUES (-10)",
+    "INSERT INTO log (id) VALUES (-11); SELECT * FROM missing",
+    "ATTACH ':memory:' AS other; CREATE TABLE other.parent (x)",
+    "CREATE TEMP TABLE parent (id, u, n)",
+    "CREATE TEMP TRIGGER x AFTER INSERT ON log BEGIN SELECT RAISE(ROLLBACK, 'x'); END",
+];
+
+/// Statements whose rows are long, and others that random ones do not come upon.
+fn heavy() -> impl Strategy<Value = Sql> {
+    let fixed = select(
+        &[
+            "INSERT INTO huge (b) VALUES (zeroblob(3000000))",
+            "INSERT INTO huge (b) VALUES (zeroblob(2000000000))",
+            "UPDATE huge SET b = b || b",
+            "DELETE FROM huge WHERE length(b) > 200000",
+            "ANALYZE parent",
+            "REINDEX",
+            "VACUUM main INTO missing",
+        ][..],
+    );
+    fixed.prop_map(|text| statement(text, Vec::new()))
+}
+
+fn hostile_step() -> impl Strategy<Value = Step> {
+    let forbidden = (select(&FORBIDDEN[..]), any::<u8>(), prop::bool::weighted(0.7))
+        .prop_map(|(sql, way, swallow)| Step::Forbidden { sql, way, swallow });
+    let blob = (0..4_i64, 0..120_000_usize).prop_map(|(row, at)| Step::BlobHandle { row, at });
+    let heavy =
+        (heavy(), prop::bool::weighted(0.7)).prop_map(|(sql, swallow)| Step::Run { sql, swallow });
+    prop_oneof![
+        8 => step(), 3 => forbidden, 3 => heavy, 2 => blob, 1 => Just(Step::Interrupt),
+        1 => Just(Step::Sleep), 1 => select(&SWITCHES[..]).prop_map(Step::Switch),
+        2 => select(&CURSORS[..]).prop_map(Step::LeakCursor)
+    ]
+}
+
+/// Whether steps come to their end in any case, and always do the same.
+fn is_steady(step: &Step) -> bool {
+    match step {
+        Step::Run { swallow, .. } | Step::Forbidden { swallow, .. } => *swallow,
+        Step::Sleep | Step::BlobHandle { .. } => true,
+        _ => false,
+    }
+}
+
+/// The transactions of one case, and whether all are queued before the first runs.
+pub(crate) fn hostile_members() -> impl Strategy<Value = (bool, Vec<Member>)> {
+    // With a cursor open an interrupt lasts; then it depends on whether a statement was prepared
+    // before, by a neighbour too, whether preparing it fails or running it.
+    let steps = || {
+        vec(hostile_step(), 0..5).prop_map(|mut steps| {
+            if steps.iter().any(|step| matches!(step, Step::LeakCursor(_))) {
+                steps.retain(|step| !matches!(step, Step::Interrupt));
+            }
+            steps
+        })
+    };
+    let member = prop_oneof![
+        12 => steps().prop_map(Member::Closure),
+        2 => vec(prop_oneof![sql(), heavy()], 0..4).prop_map(Member::Data),
+        1 => (steps(), select(&ENDLESS[..])).prop_map(|(steps, sql)| {
+            Member::Endless(steps.into_iter().filter(is_steady).collect(), sql)
+        }),
+        1 => steps().prop_map(Member::Cancelled),
+        1 => steps().prop_map(Member::Dropped),
+        1 => select(&EXCLUSIVES[..]).prop_map(Member::Exclusive)
+    ];
+    (any::<bool>(), vec(member, 1..20)).prop_map(|(held, mut members)| {
+        if held {
+            // It waits for those before it, which wait to be released.
+            members.retain(|member| !matches!(member, Member::Exclusive(_)));
+        }
+        (held, members)
+    })
 }

@@ -6,11 +6,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use groupcommit_sqlite::rusqlite::Connection;
+use groupcommit_sqlite::rusqlite::{self, Connection, config::DbConfig};
 
 use crate::{
     End, content,
-    steps::{Member, Scope, Step, Stop, run_steps},
+    steps::{Member, Scope, Step, Stop, code, run_steps},
 };
 
 struct Alone {
@@ -19,6 +19,15 @@ struct Alone {
 }
 
 impl Scope for Alone {
+    const IS_HOSTILE: bool = false;
+
+    fn forbidden(&self, _: &str, _: u8) -> rusqlite::Result<()> {
+        // It may be interrupted before it is denied.
+        self.connection.execute_batch("SELECT 1")?;
+        let denied = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_AUTH);
+        Err(rusqlite::Error::SqliteFailure(denied, None))
+    }
+
     fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -45,7 +54,9 @@ impl Scope for Alone {
 
 fn run_alone(mut connection: Connection, member: &Member) -> End {
     let steps = match member {
-        Member::Closure(steps) => steps.clone(),
+        Member::Closure(steps) | Member::Cancelled(steps) | Member::Dropped(steps) => steps.clone(),
+        Member::Endless(..) => unreachable!("it never completes"),
+        Member::Exclusive(sql) => return run_exclusive(&connection, sql),
         Member::Data(statements) => {
             let run = |sql| Step::Run { sql, swallow: false };
             statements.iter().cloned().map(run).collect()
@@ -54,6 +65,7 @@ fn run_alone(mut connection: Connection, member: &Member) -> End {
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     // What follows a statement that rolled the transaction back does not commit by itself.
     connection.commit_hook(Some(|| true)).unwrap();
+    let switches_before = switches(&connection);
     let mut alone = Alone { connection, depth: Cell::new(0) };
     let mut records = Vec::new();
     let ran = catch_unwind(AssertUnwindSafe(|| run_steps(&alone, &steps, &mut records)));
@@ -63,6 +75,9 @@ fn run_alone(mut connection: Connection, member: &Member) -> End {
         Err(_) => End::Panicked,
         Ok(Err(Stop(code))) => End::Failed(code),
         Ok(Ok(())) if rolled_back => End::Refused("rolled back".into()),
+        Ok(Ok(())) if switches(&alone.connection) != switches_before => {
+            End::Refused("configuration".into())
+        }
         Ok(Ok(())) => match alone.connection.execute_batch("COMMIT") {
             Ok(()) => return End::Committed(records),
             Err(error) => {
@@ -78,8 +93,38 @@ fn run_alone(mut connection: Connection, member: &Member) -> End {
     end
 }
 
-/// How each member ends, and what the database then holds.
-pub(crate) fn run(schema: &str, members: &[Member]) -> (Vec<End>, Vec<String>) {
+/// The switches that a member may turn.
+pub(crate) const SWITCHES: [DbConfig; 5] = [
+    DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
+    DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+    DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+    DbConfig::SQLITE_DBCONFIG_DEFENSIVE,
+    DbConfig::SQLITE_DBCONFIG_DQS_DML,
+];
+
+fn switches(connection: &Connection) -> [bool; SWITCHES.len()] {
+    SWITCHES.map(|switch| connection.db_config(switch).unwrap())
+}
+
+fn run_exclusive(connection: &Connection, sql: &str) -> End {
+    let end = match connection.execute_batch(sql) {
+        Err(error) => End::Failed(code(&error)),
+        Ok(()) if !connection.is_autocommit() => End::Refused("left open".into()),
+        Ok(()) => End::Committed(Vec::new()),
+    };
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK").unwrap();
+    }
+    end
+}
+
+/// How each member ends for which `runs` holds, and what the database then holds. The others are
+/// left out, as if they had never been submitted.
+pub(crate) fn run(
+    schema: &str,
+    members: &[Member],
+    runs: impl Fn(usize) -> bool,
+) -> (Vec<Option<End>>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("reference.db");
     let open = || {
@@ -88,6 +133,10 @@ pub(crate) fn run(schema: &str, members: &[Member]) -> (Vec<End>, Vec<String>) {
         connection
     };
     open().execute_batch(schema).unwrap();
-    let ends = members.iter().map(|member| run_alone(open(), member)).collect();
+    let ends = members
+        .iter()
+        .enumerate()
+        .map(|(index, member)| runs(index).then(|| run_alone(open(), member)))
+        .collect();
     (ends, content(&open()))
 }

@@ -2,7 +2,7 @@
 
 use groupcommit_sqlite::{
     Error, Statement, StatementResult, Transaction, Value,
-    rusqlite::{self, Connection},
+    rusqlite::{self, Connection, config::DbConfig},
 };
 
 /// One statement with its parameters.
@@ -32,6 +32,24 @@ pub(crate) enum Step {
         fail: bool,
         swallow: bool,
     },
+    /// A statement that no member may run; by which of the ways to run one.
+    Forbidden {
+        sql: &'static str,
+        way: u8,
+        swallow: bool,
+    },
+    /// A cursor that stays open until the member's end.
+    LeakCursor(&'static str),
+    /// An interrupt of whatever runs on the connection.
+    Interrupt,
+    /// A write through a blob handle into a row of `huge`, at `at`.
+    BlobHandle {
+        row: i64,
+        at: usize,
+    },
+    /// Turns a switch of the connection round.
+    Switch(DbConfig),
+    Sleep,
     Fail,
     Panic,
 }
@@ -40,6 +58,14 @@ pub(crate) enum Step {
 pub(crate) enum Member {
     Closure(Vec<Step>),
     Data(Vec<Sql>),
+    /// Steps, and then a statement that ends only at a deadline.
+    Endless(Vec<Step>, &'static str),
+    /// Cancelled as soon as it is submitted.
+    Cancelled(Vec<Step>),
+    /// Its ticket is dropped.
+    Dropped(Vec<Step>),
+    /// Alone on the connection, outside any transaction.
+    Exclusive(&'static str),
 }
 
 /// What a step came to: its result, or the code of the error that was swallowed.
@@ -95,12 +121,29 @@ pub(crate) fn code(error: &rusqlite::Error) -> String {
 pub(crate) trait Scope {
     fn connection(&self) -> &Connection;
 
+    /// Runs what no member may run.
+    fn forbidden(&self, sql: &str, way: u8) -> rusqlite::Result<()>;
+
+    /// What becomes of a cursor and of a pause: real in the engine only.
+    const IS_HOSTILE: bool;
+
     fn savepoint(&self, inner: &mut dyn FnMut(&Self) -> Result<(), Stop>) -> Result<(), Stop>;
 }
 
 impl Scope for Transaction<'_> {
+    const IS_HOSTILE: bool = true;
+
     fn connection(&self) -> &Connection {
         self
+    }
+
+    fn forbidden(&self, sql: &str, way: u8) -> rusqlite::Result<()> {
+        match way % 4 {
+            0 => self.execute(sql, ()).map(drop),
+            1 => self.execute_batch(&format!("SELECT 1; {sql};")),
+            2 => self.prepare_cached(sql)?.execute(()).map(drop),
+            _ => self.run(&[Statement::new(sql, [])]).map(drop),
+        }
     }
 
     fn savepoint(&self, inner: &mut dyn FnMut(&Self) -> Result<(), Stop>) -> Result<(), Stop> {
@@ -139,7 +182,7 @@ pub(crate) fn run_steps<S: Scope>(
     steps: &[Step],
     records: &mut Vec<Record>,
 ) -> Result<(), Stop> {
-    for step in steps {
+    for (index, step) in steps.iter().enumerate() {
         match step {
             Step::Run { sql, swallow } => match run_sql(scope.connection(), sql) {
                 Ok(done) => records.push(Ok(done)),
@@ -157,6 +200,38 @@ pub(crate) fn run_steps<S: Scope>(
                     Err(stop) => return Err(stop),
                 }
             }
+            Step::Forbidden { sql, way, swallow } => match scope.forbidden(sql, *way) {
+                Ok(()) => panic!("`{sql}` was let pass"),
+                Err(error) if *swallow => records.push(Err(code(&error))),
+                Err(error) => return Err(error.into()),
+            },
+            Step::LeakCursor(sql) => {
+                let mut statement = scope.connection().prepare(sql)?;
+                let mut rows = statement.query(())?;
+                if let Err(error) = rows.next() {
+                    records.push(Err(code(&error)));
+                }
+                let ended = run_steps(scope, &steps[index + 1..], records);
+                if S::IS_HOSTILE {
+                    std::mem::forget(rows);
+                    std::mem::forget(statement);
+                }
+                return ended;
+            }
+            Step::Interrupt => scope.connection().get_interrupt_handle().interrupt(),
+            Step::BlobHandle { row, at } => {
+                let blob = scope.connection().blob_open("main", "huge", "b", *row, false);
+                match blob.and_then(|mut blob| blob.write_at(b"written", *at)) {
+                    Ok(()) => {}
+                    Err(error) => records.push(Err(code(&error))),
+                }
+            }
+            Step::Switch(switch) => {
+                let value = scope.connection().db_config(*switch)?;
+                scope.connection().set_db_config(*switch, !value)?;
+            }
+            Step::Sleep if S::IS_HOSTILE => std::thread::sleep(std::time::Duration::from_millis(2)),
+            Step::Sleep => {}
             Step::Fail => return Err(Stop("given up".to_owned())),
             Step::Panic => panic!("on purpose"),
         }

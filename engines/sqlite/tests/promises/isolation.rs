@@ -1,6 +1,8 @@
 //! Promise 3: the cost of one failure among a thousand.
 
-use crate::common::{Scratch, code, hold, insert};
+use groupcommit_sqlite::rusqlite;
+
+use crate::common::{Scratch, code, hold, insert, neighbour};
 
 /// Transactions of which one in the middle fails; the number of flushes they took.
 fn a_thousand(fails: bool) -> u64 {
@@ -61,4 +63,26 @@ fn each_of_many_that_fail_fails_alone() {
     assert_eq!(test.ids(), (0..=600).filter(|id| id % 3 != 0 || *id == 0).collect::<Vec<_>>());
     // Each failure costs one run more of those before it since the last one, not of all.
     assert!(test.db.stats().reruns <= 2 * 600, "{:?}", test.db.stats());
+}
+
+#[test]
+fn one_that_prepares_and_fails_without_a_trace_costs_no_rerun() {
+    let test = Scratch::with_table();
+    let held = hold(&test.db);
+    let tickets: Vec<_> = (0..100).map(|id| neighbour(&test.db, id)).collect();
+    let looks = test.db.submit(|tx| {
+        let mut ids = tx.prepare_cached("SELECT id FROM t")?;
+        let ids = ids.query_map((), |row| row.get::<_, i64>(0))?;
+        assert_eq!(ids.count(), 100);
+        drop(tx.prepare("SELECT 1")?);
+        tx.execute_batch("SELECT 1; SELECT 2;")?;
+        assert_eq!(tx.last_insert_rowid(), 0);
+        Err::<(), _>(rusqlite::Error::InvalidQuery)
+    });
+    held.release().wait().unwrap();
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    looks.wait().unwrap_err();
+    assert_eq!(test.db.stats().reruns, 0);
 }

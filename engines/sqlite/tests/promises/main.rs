@@ -14,5 +14,6 @@ mod isolation;
 mod load;
 mod neighbours;
 mod ordering;
+mod races;
 mod reading;
 mod reentrancy;

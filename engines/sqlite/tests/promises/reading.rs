@@ -1,10 +1,10 @@
 //! Promise 11: visibility.
 
-use std::thread;
+use std::{sync::mpsc, thread, time::Duration};
 
-use groupcommit_sqlite::rusqlite::ErrorCode;
+use groupcommit_sqlite::{Database, rusqlite::ErrorCode};
 
-use crate::common::{Done, Scratch, code, hold, neighbour};
+use crate::common::{Done, Scratch, code, hold, insert, neighbour};
 
 fn count(test: &Scratch) -> i64 {
     test.db.read(|conn| conn.query_row("SELECT count(*) FROM t", (), |row| row.get(0))).unwrap()
@@ -82,6 +82,56 @@ fn more_reads_than_connections_take_turns() {
     for reader in readers {
         reader.join().unwrap();
     }
+}
+
+/// Deeper than there are connections on any machine.
+const DEEP: u32 = 600;
+
+fn read_inside_reads(db: &Database, depth: u32, innermost: &dyn Fn()) {
+    db.read(|conn| {
+        let two: i64 = conn.query_row("SELECT 2", (), |row| row.get(0))?;
+        assert_eq!(two, 2);
+        match depth {
+            0 => innermost(),
+            _ => read_inside_reads(db, depth - 1, innermost),
+        }
+        Done::Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn reads_inside_reads_do_not_wait_for_themselves() {
+    let test = Scratch::with_table();
+    let (done, ends) = mpsc::channel();
+    let (db, inner) = (test.db.clone(), test.db.clone());
+    thread::spawn(move || {
+        read_inside_reads(&db, DEEP, &|| {
+            // Nor does a transaction that reads, and that a read waits for.
+            let reads = inner.clone();
+            let ticket = inner.submit(move |tx| {
+                reads.read(|_| Done::Ok(())).unwrap();
+                insert(tx, 1)
+            });
+            assert_eq!(ticket.wait().unwrap(), 1);
+        });
+        done.send(()).unwrap();
+    });
+    ends.recv_timeout(Duration::from_mins(2)).expect("reads wait for each other");
+    assert_eq!(count(&test), 1);
+    // Those beyond the bound are closed: as many again open no more files (SQLite itself keeps the
+    // descriptors of closed connections while others hold locks, and uses them again).
+    let before = descriptors(&test);
+    read_inside_reads(&test.db, DEEP, &|| {});
+    assert!(descriptors(&test) <= before, "{} after {before}", descriptors(&test));
+}
+
+/// Descriptors of the database file in this process.
+fn descriptors(test: &Scratch) -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |fds| {
+        let links = fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        links.filter(|path| *path == test.path).count()
+    })
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! Opening a database: everything that has to be true before the first promise is made.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
+use groupcommit_medium::{Unusable, Warning};
+use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
+
+use crate::{
+    Database, Error, UnloggedDatabase,
+    database::Inner,
+    engine::Writer,
+    families::{self, DEFAULT},
+    log::Log,
+    settings,
+    store::{Store, Wal},
+};
+
+/// How to open a database.
+#[derive(Clone)]
+pub struct Options {
+    create: bool,
+    rocksdb: rocksdb::Options,
+    families: Vec<(String, rocksdb::Options)>,
+    limits: Limits,
+    formation: Formation,
+    flush_delay: Duration,
+    times_log: bool,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").finish_non_exhaustive()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// Creates the database when it is missing, uses RocksDB's own defaults, and admits
+    /// [`Limits::default`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            create: true,
+            rocksdb: rocksdb::Options::default(),
+            families: Vec::new(),
+            limits: Limits::default(),
+            formation: Formation::default(),
+            flush_delay: Duration::ZERO,
+            times_log: false,
+        }
+    }
+
+    /// Whether to create a database that is missing.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// RocksDB's options, for the database and for every column family that is not given its own.
+    /// Opening refuses those under which a ticket could be wrong ([`Error::Setting`]).
+    #[must_use]
+    pub fn rocksdb(mut self, options: rocksdb::Options) -> Self {
+        self.rocksdb = options;
+        self
+    }
+
+    /// A column family, created when it is missing, and its options.
+    #[must_use]
+    pub fn column_family(mut self, name: impl Into<String>, options: rocksdb::Options) -> Self {
+        self.families.push((name.into(), options));
+        self
+    }
+
+    /// How much may be in flight at once.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How groups are formed: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn formation(mut self, formation: Formation) -> Self {
+        self.formation = formation;
+        self
+    }
+
+    /// Makes every flush take so much longer, as on a slower disk: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn flush_delay(mut self, delay: Duration) -> Self {
+        self.flush_delay = delay;
+        self
+    }
+
+    /// Counts how long RocksDB takes to write its log: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn time_log(mut self, times: bool) -> Self {
+        self.times_log = times;
+        self
+    }
+
+    /// Opens the database in the folder `path`.
+    ///
+    /// # Durability
+    ///
+    /// What an earlier process left in the log is written into table files and synced before this
+    /// returns: it may have been readable without being durable.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the database from being used so that every promise holds; see [`Error`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, Error> {
+        self.open_with(path.as_ref(), Wal::On)
+    }
+
+    /// Opens the database in the folder `path` without a write-ahead log: a transaction survives
+    /// the process, and a power cut, only after [`UnloggedDatabase::flush`].
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_unlogged(&self, path: impl AsRef<Path>) -> Result<UnloggedDatabase, Error> {
+        self.open_with(path.as_ref(), Wal::Off).map(UnloggedDatabase::new)
+    }
+
+    fn open_with(&self, path: &Path, wal: Wal) -> Result<Database, Error> {
+        settings::check(&self.rocksdb)?;
+        self.families.iter().try_for_each(|(_, options)| settings::check(options))?;
+        let warnings = check_path(path, self.create)?;
+        for warning in &warnings {
+            tracing::warn!(path = %path.display(), "{warning}");
+        }
+        let db = self.open_rocksdb(path, wal)?;
+        let families = families::families(path)?;
+        settings::check_families(&families)?;
+        let store = Arc::new(Store::new(path, db, wal, self.flush_delay, self.times_log));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let writer =
+            Writer { store: store.clone(), families, log: Log::default(), clock: clock.clone() };
+        let settings = Settings {
+            limits: self.limits,
+            label: path.display().to_string(),
+            clock,
+            formation: self.formation,
+            ..Settings::default()
+        };
+        Ok(Database::new(Inner { pipeline: Pipeline::new(writer, settings), store, warnings }))
+    }
+
+    fn open_rocksdb(&self, path: &Path, wal: Wal) -> Result<DB, Error> {
+        let mut options = self.rocksdb.clone();
+        options.create_if_missing(self.create);
+        options.create_missing_column_families(true);
+        // A log that should be there and is not, or is shorter than it was when it was synced, is
+        // then an error, not the end of what is recovered.
+        options.set_track_and_verify_wals_in_manifest(true);
+        if wal == Wal::Off {
+            // Without a log, families flushed one by one would tear transactions apart.
+            options.set_atomic_flush(true);
+        }
+        let explain = |source: rocksdb::Error| explain(path, source);
+        let mut names = vec![DEFAULT.to_owned()];
+        if path.join("CURRENT").exists() {
+            names.extend(DB::list_cf(&options, path).map_err(explain)?);
+        }
+        names.extend(self.families.iter().map(|(name, _)| name.clone()));
+        names.sort_unstable();
+        names.dedup();
+        let descriptors = names.into_iter().map(|name| {
+            let own = self.families.iter().rev().find(|(family, _)| *family == name);
+            let options = own.map_or(&options, |(_, options)| options).clone();
+            ColumnFamilyDescriptor::new(name, options)
+        });
+        DB::open_cf_descriptors(&options, path, descriptors).map_err(explain)
+    }
+}
+
+fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return Err(Error::FolderMissing(folder.to_owned()));
+    }
+    if path.exists() && !path.is_dir() {
+        return Err(Error::NotADatabase(path.to_owned()));
+    }
+    if !create && !path.join("CURRENT").exists() {
+        return Err(Error::Missing(path.to_owned()));
+    }
+    groupcommit_medium::examine(folder)
+        .map_err(|Unusable(file_system)| Error::FileSystem { path: path.to_owned(), file_system })
+}
+
+/// The error of an attempt to open, in the words of the one who must mend it.
+fn explain(path: &Path, source: rocksdb::Error) -> Error {
+    let path = path.to_owned();
+    if source.kind() == ErrorKind::IOError && source.as_ref().contains("/LOCK:") {
+        return Error::Held { path, source };
+    }
+    Error::Rocksdb { doing: "open", path, source }
+}

@@ -1,0 +1,133 @@
+//! The open database, as long as it is open, and how it is flushed.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use groupcommit_core::{Cause, Flush};
+use rocksdb::{
+    DB, FlushOptions, WriteBatch, WriteOptions,
+    perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats},
+};
+
+use crate::{Error, families};
+
+/// Whether a database keeps a write-ahead log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wal {
+    On,
+    Off,
+}
+
+/// RocksDB's handle, shared by whoever uses it.
+#[derive(Debug)]
+pub(crate) struct Store {
+    path: PathBuf,
+    wal: Wal,
+    flush_delay: Duration,
+    /// Nanoseconds spent writing the log, where they are counted.
+    log_write_ns: Option<AtomicU64>,
+    /// `None` once it is closed.
+    db: RwLock<Option<Arc<DB>>>,
+}
+
+impl Store {
+    pub(crate) fn new(
+        path: &Path,
+        db: DB,
+        wal: Wal,
+        flush_delay: Duration,
+        times_log: bool,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            wal,
+            flush_delay,
+            log_write_ns: times_log.then(AtomicU64::default),
+            db: RwLock::new(Some(Arc::new(db))),
+        }
+    }
+
+    /// Writes a batch, and counts how long the log took where that is asked for.
+    pub(crate) fn write(&self, db: &DB, batch: WriteBatch) -> Result<(), Error> {
+        let mut options = WriteOptions::default();
+        options.disable_wal(self.wal == Wal::Off);
+        let write = || db.write_opt(batch, &options).map_err(self.failed("write a group to"));
+        let Some(log_write_ns) = &self.log_write_ns else { return write() };
+        set_perf_stats(PerfStatsLevel::EnableTime);
+        let mut context = PerfContext::default();
+        context.reset();
+        let written = write();
+        log_write_ns.fetch_add(context.metric(PerfMetric::WriteWalTime), Ordering::Relaxed);
+        set_perf_stats(PerfStatsLevel::Disable);
+        written
+    }
+
+    /// The time spent writing the log, where it is counted.
+    pub(crate) fn log_write_time(&self) -> Option<Duration> {
+        let ns = self.log_write_ns.as_ref()?.load(Ordering::Relaxed);
+        Some(Duration::from_nanos(ns))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn wal(&self) -> Wal {
+        self.wal
+    }
+
+    /// The database, while it is open.
+    pub(crate) fn db(&self) -> Option<Arc<DB>> {
+        self.db.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets go of the database: RocksDB closes it when the last who still reads is done.
+    pub(crate) fn close(&self) {
+        let db = self.db.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(db);
+    }
+
+    /// An error of RocksDB's with what it was about.
+    pub(crate) fn failed(&self, doing: &'static str) -> impl Fn(rocksdb::Error) -> Error {
+        let path = self.path.clone();
+        move |source| Error::Rocksdb { doing, path: path.clone(), source }
+    }
+
+    /// Writes the memtables of all families into table files, and syncs those.
+    pub(crate) fn flush_memtables(&self, db: &DB) -> Result<(), Error> {
+        let families = families::families(&self.path)?;
+        let handles: Vec<_> =
+            families.iter().filter_map(|family| db.cf_handle(&family.name)).collect();
+        let references: Vec<_> = handles.iter().collect();
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        db.flush_cfs_opt(&references, &options).map_err(self.failed("flush the memtables of"))
+    }
+}
+
+/// Makes committed groups durable.
+#[derive(Debug)]
+pub(crate) struct Flusher(pub(crate) Arc<Store>);
+
+impl Flush for Flusher {
+    fn flush(&self) -> Result<(), Cause> {
+        // Closing flushed everything there was.
+        let Some(db) = self.0.db() else { return Ok(()) };
+        if !self.0.flush_delay.is_zero() {
+            thread::sleep(self.0.flush_delay);
+        }
+        let flushed = match self.0.wal {
+            // Syncs every log that is not synced yet, the current one as far as it is written.
+            Wal::On => db.flush_wal(true).map_err(self.0.failed("flush the write-ahead log of")),
+            Wal::Off => self.0.flush_memtables(&db),
+        };
+        flushed.map_err(|error| Arc::new(error) as Cause)
+    }
+}

@@ -1,0 +1,68 @@
+//! Without a log nothing is durable before a flush, and no ticket says otherwise.
+
+use std::{env, path::PathBuf};
+
+use groupcommit_rocksdb::{Database, Error, NotDurable, UnloggedDatabase, rocksdb};
+
+use crate::unclean_stop::{PATH, Victim, park};
+
+const FLUSHED: u64 = 100;
+const ALL: u64 = 200;
+
+fn open(path: PathBuf) -> UnloggedDatabase {
+    let options = Database::options().column_family("x", rocksdb::Options::default());
+    options.open_unlogged(path).unwrap()
+}
+
+/// Not a test of its own: what the other starts in a process of its own and kills.
+#[test]
+#[ignore = "run by the other test, in a process of its own"]
+fn process_that_is_killed() {
+    let Some(path) = env::var_os(PATH) else { return };
+    let db = open(PathBuf::from(path));
+    for index in 0..ALL {
+        if index == FLUSHED {
+            db.flush().unwrap();
+        }
+        let key = index.to_be_bytes();
+        let NotDurable(()) = db
+            .transact(move |tx| {
+                tx.put(key, "v")?;
+                tx.put_cf("x", key, "v")
+            })
+            .unwrap();
+    }
+    park();
+}
+
+#[test]
+fn a_killed_process_keeps_what_was_flushed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    Victim::start(&path, "unlogged::process_that_is_killed").kill();
+    let db = open(path);
+    for index in 0..ALL {
+        let found = db.read(|snapshot| {
+            let other = snapshot.column_family("x")?;
+            let found =
+                (snapshot.get(index.to_be_bytes()), snapshot.get_cf(&other, index.to_be_bytes()));
+            Ok::<_, Error>((found.0.unwrap().is_some(), found.1.unwrap().is_some()))
+        });
+        let kept = index < FLUSHED;
+        assert_eq!(found.unwrap(), (kept, kept), "{index}");
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn closing_flushes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let db = UnloggedDatabase::open(&path).unwrap();
+    let ticket = db.submit(|tx| tx.put("k", "v"));
+    assert_eq!(ticket.wait().unwrap(), NotDurable(()));
+    assert_eq!(db.stats().flushes, 0, "a ticket without durability waited for a flush");
+    db.close().unwrap();
+    let db = Database::open(&path).unwrap();
+    assert_eq!(crate::value(&db, "k"), Some(b"v".to_vec()));
+}

@@ -1,0 +1,364 @@
+//! The files of a disk with a write-back cache: what is written is in the cache, what was flushed
+//! is durable, and a power cut takes away what was not.
+//!
+//! Invariants:
+//! 1. A page reaches the durable side only by a flush of its file that began after the write, or
+//!    by chance at a power cut, as a real cache writes out what it likes when it likes.
+//! 2. After a flush that was made to fail, the pages it should have covered count as clean and are
+//!    not durable: a second flush succeeds and saves nothing. Operating systems behave so.
+//! 3. After a power cut every operation fails until [`Cache::restore_power`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fault::{Fault, Kind, Operation};
+
+/// Unit of what is flushed, in bytes.
+pub(crate) const PAGE: usize = 4096;
+
+/// Unit of what a device writes whole, in bytes.
+const SECTOR: usize = 512;
+
+/// What survives a power cut of that which was written and not flushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Survivors {
+    /// Nothing.
+    None,
+    /// Each page by the toss of a coin.
+    Pages,
+    /// Each sector by the toss of a coin, so that pages are torn.
+    Sectors,
+}
+
+/// Why an operation fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    InputOutput,
+    NoSpace,
+    Missing,
+}
+
+/// What the cache has been asked to do since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) writes: u64,
+    pub(crate) flushes: u64,
+    /// Faults that were injected.
+    pub(crate) faults: u64,
+}
+
+/// One file: what its readers see, and what is durable of it.
+#[derive(Debug, Default)]
+struct Content {
+    seen: Vec<u8>,
+    durable: Vec<u8>,
+    durable_length: usize,
+    /// Pages written and not flushed.
+    dirty: BTreeSet<usize>,
+    /// Pages that a failed flush left behind: clean, and not durable.
+    lost: BTreeSet<usize>,
+}
+
+/// The files of one disk.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    names: BTreeMap<String, u64>,
+    contents: BTreeMap<u64, Content>,
+    next_inode: u64,
+    has_power: bool,
+    cut_at: Option<(Operation, u64)>,
+    fault: Option<Fault>,
+    counts: Counts,
+}
+
+/// A flush that was begun: the pages it has to cover.
+#[derive(Debug)]
+pub(crate) struct Flushing {
+    inode: u64,
+    pages: Vec<usize>,
+    length: usize,
+}
+
+impl Cache {
+    pub(crate) fn new() -> Self {
+        // 1 is the folder itself.
+        Self { next_inode: 2, has_power: true, ..Self::default() }
+    }
+
+    /// Creates an empty file, or finds the one of this name.
+    pub(crate) fn create(&mut self, name: &str) -> u64 {
+        if let Some(&inode) = self.names.get(name) {
+            return inode;
+        }
+        let inode = self.next_inode;
+        self.next_inode += 1;
+        self.names.insert(name.to_owned(), inode);
+        self.contents.insert(inode, Content::default());
+        inode
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<u64> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.names.iter().map(|(name, &inode)| (name.as_str(), inode))
+    }
+
+    pub(crate) fn name_of(&self, inode: u64) -> Option<&str> {
+        self.names().find(|&(_, known)| known == inode).map(|(name, _)| name)
+    }
+
+    /// Takes the name away; whoever has the file open goes on with it.
+    pub(crate) fn remove(&mut self, name: &str) -> Result<(), Refusal> {
+        self.need_power()?;
+        self.names.remove(name).map(|_| ()).ok_or(Refusal::Missing)
+    }
+
+    pub(crate) fn length(&self, inode: u64) -> Option<u64> {
+        self.contents.get(&inode).map(|content| content.seen.len() as u64)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Makes operations fail from now on, in place of what was set before.
+    pub(crate) fn inject(&mut self, fault: Option<Fault>) {
+        self.fault = fault;
+    }
+
+    /// Cuts the power at the `number`th operation of this sort from now.
+    pub(crate) fn cut_at(&mut self, operation: Operation, number: u64) {
+        self.cut_at = Some((operation, number));
+    }
+
+    pub(crate) fn cut(&mut self) {
+        self.has_power = false;
+        self.cut_at = None;
+    }
+
+    pub(crate) fn read(&self, inode: u64, offset: usize, size: usize) -> Result<&[u8], Refusal> {
+        self.need_power()?;
+        let content = self.contents.get(&inode).ok_or(Refusal::Missing)?;
+        let begin = offset.min(content.seen.len());
+        let end = offset.saturating_add(size).min(content.seen.len());
+        Ok(&content.seen[begin..end])
+    }
+
+    /// Writes into the cache; returns how much of it.
+    pub(crate) fn write(
+        &mut self,
+        inode: u64,
+        offset: usize,
+        data: &[u8],
+    ) -> Result<usize, Refusal> {
+        self.counts.writes += 1;
+        let length = match self.disturbed(inode, Operation::Write)? {
+            None => data.len(),
+            Some(Kind::InputOutput) => return Err(Refusal::InputOutput),
+            Some(Kind::NoSpace) => return Err(Refusal::NoSpace),
+            Some(Kind::Short) => data.len() / 2,
+        };
+        if length == 0 && !data.is_empty() {
+            return Err(Refusal::NoSpace);
+        }
+        let content = self.contents.get_mut(&inode).ok_or(Refusal::Missing)?;
+        let end = offset + length;
+        if content.seen.len() < end {
+            content.seen.resize(end, 0);
+        }
+        content.seen[offset..end].copy_from_slice(&data[..length]);
+        for page in offset / PAGE..end.div_ceil(PAGE) {
+            content.dirty.insert(page);
+            content.lost.remove(&page);
+        }
+        Ok(length)
+    }
+
+    pub(crate) fn set_length(&mut self, inode: u64, length: usize) -> Result<(), Refusal> {
+        self.need_power()?;
+        let content = self.contents.get_mut(&inode).ok_or(Refusal::Missing)?;
+        // The page at the new end, or at the old; beyond it is nothing but zeros.
+        content.dirty.insert(length.min(content.seen.len()) / PAGE);
+        content.seen.resize(length, 0);
+        Ok(())
+    }
+
+    /// Begins a flush: what was written before it is what it covers.
+    pub(crate) fn begin_flush(&mut self, inode: u64) -> Result<Flushing, Refusal> {
+        self.counts.flushes += 1;
+        let disturbed = self.disturbed(inode, Operation::Flush)?;
+        let content = self.contents.get_mut(&inode).ok_or(Refusal::Missing)?;
+        if let Some(kind) = disturbed {
+            content.lost.append(&mut content.dirty);
+            return Err(match kind {
+                Kind::NoSpace => Refusal::NoSpace,
+                Kind::InputOutput | Kind::Short => Refusal::InputOutput,
+            });
+        }
+        let pages = content.dirty.iter().copied().collect();
+        Ok(Flushing { inode, pages, length: content.seen.len() })
+    }
+
+    pub(crate) fn end_flush(&mut self, flushing: &Flushing) -> Result<(), Refusal> {
+        self.need_power()?;
+        let content = self.contents.get_mut(&flushing.inode).ok_or(Refusal::Missing)?;
+        content.durable_length = flushing.length;
+        for &page in &flushing.pages {
+            // What was written since is written out with it, which a cache may do at any time.
+            if content.dirty.remove(&page) {
+                content.make_durable(page * PAGE, PAGE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the power back: what was not flushed is gone, but for `survivors`.
+    pub(crate) fn restore_power(&mut self, survivors: Survivors, random: &mut fastrand::Rng) {
+        for content in self.contents.values_mut() {
+            let dirty = std::mem::take(&mut content.dirty);
+            for &page in &dirty {
+                match survivors {
+                    Survivors::Pages if random.bool() => content.make_durable(page * PAGE, PAGE),
+                    Survivors::None | Survivors::Pages => {}
+                    Survivors::Sectors => (0..PAGE / SECTOR)
+                        .filter(|_| random.bool())
+                        .for_each(|n| content.make_durable(page * PAGE + n * SECTOR, SECTOR)),
+                }
+            }
+            content.seen.resize(content.durable_length, 0);
+            let lost = std::mem::take(&mut content.lost);
+            for &page in dirty.iter().chain(&lost) {
+                content.forget(page);
+            }
+        }
+        (self.has_power, self.cut_at, self.fault) = (true, None, None);
+    }
+
+    fn need_power(&self) -> Result<(), Refusal> {
+        if self.has_power { Ok(()) } else { Err(Refusal::InputOutput) }
+    }
+
+    /// Whether this operation is one that fails, and how.
+    fn disturbed(&mut self, inode: u64, operation: Operation) -> Result<Option<Kind>, Refusal> {
+        self.need_power()?;
+        if let Some((at, left)) = &mut self.cut_at
+            && *at == operation
+        {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.cut();
+                return Err(Refusal::InputOutput);
+            }
+        }
+        let name = self.name_of(inode).unwrap_or_default().to_owned();
+        let kind = self.fault.as_mut().and_then(|fault| fault.strikes(&name, operation));
+        self.counts.faults += u64::from(kind.is_some());
+        Ok(kind)
+    }
+}
+
+impl Content {
+    fn make_durable(&mut self, begin: usize, length: usize) {
+        let end = (begin + length).min(self.seen.len());
+        if begin >= end {
+            return;
+        }
+        if self.durable.len() < end {
+            // With room to spare: a file that grows is not copied at every flush.
+            self.durable.resize(end.max(self.seen.capacity().min(2 * end)), 0);
+        }
+        self.durable[begin..end].copy_from_slice(&self.seen[begin..end]);
+    }
+
+    fn forget(&mut self, page: usize) {
+        let begin = (page * PAGE).min(self.seen.len());
+        let end = (begin + PAGE).min(self.seen.len());
+        let known = end.min(self.durable.len()).max(begin);
+        self.seen[begin..end].fill(0);
+        if begin < known {
+            self.seen[begin..known].copy_from_slice(&self.durable[begin..known]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flush(cache: &mut Cache, inode: u64) -> Result<(), Refusal> {
+        let flushing = cache.begin_flush(inode)?;
+        cache.end_flush(&flushing)
+    }
+
+    fn cut(cache: &mut Cache, survivors: Survivors) {
+        cache.cut();
+        cache.restore_power(survivors, &mut fastrand::Rng::with_seed(7));
+    }
+
+    #[test]
+    fn what_was_flushed_survives_and_what_was_not_is_gone() {
+        let mut cache = Cache::new();
+        let inode = cache.create("a");
+        cache.write(inode, 0, &[1; 2 * PAGE]).unwrap();
+        flush(&mut cache, inode).unwrap();
+        cache.write(inode, PAGE, &[2; 2 * PAGE]).unwrap();
+        assert_eq!(cache.read(inode, 2 * PAGE, 1), Ok(&[2_u8][..]));
+        cut(&mut cache, Survivors::None);
+        assert_eq!(cache.length(inode), Some(2 * PAGE as u64));
+        assert_eq!(cache.read(inode, 0, 3 * PAGE), Ok(&[1; 2 * PAGE][..]));
+    }
+
+    #[test]
+    fn a_flush_covers_nothing_that_was_written_after_it_began() {
+        let mut cache = Cache::new();
+        let inode = cache.create("a");
+        cache.write(inode, 0, &[1; PAGE]).unwrap();
+        let flushing = cache.begin_flush(inode).unwrap();
+        cache.write(inode, PAGE, &[2; PAGE]).unwrap();
+        cache.end_flush(&flushing).unwrap();
+        cut(&mut cache, Survivors::None);
+        assert_eq!(cache.length(inode), Some(PAGE as u64));
+    }
+
+    #[test]
+    fn a_second_flush_after_one_that_failed_succeeds_and_saves_nothing() {
+        let mut cache = Cache::new();
+        let inode = cache.create("a");
+        cache.write(inode, 0, &[1; PAGE]).unwrap();
+        flush(&mut cache, inode).unwrap();
+        cache.write(inode, 0, &[2; PAGE]).unwrap();
+        cache.inject(Some(Fault::once("a", Operation::Flush, 1, Kind::InputOutput)));
+        assert_eq!(flush(&mut cache, inode), Err(Refusal::InputOutput));
+        flush(&mut cache, inode).unwrap();
+        assert_eq!(cache.read(inode, 0, 1), Ok(&[2_u8][..]));
+        cut(&mut cache, Survivors::Sectors);
+        assert_eq!(cache.read(inode, 0, 1), Ok(&[1_u8][..]));
+        assert_eq!(cache.counts().faults, 1);
+    }
+
+    #[test]
+    fn sectors_survive_one_by_one() {
+        let mut cache = Cache::new();
+        let inode = cache.create("a");
+        cache.write(inode, 0, &vec![1; 64 * PAGE]).unwrap();
+        flush(&mut cache, inode).unwrap();
+        cache.write(inode, 0, &vec![2; 64 * PAGE]).unwrap();
+        cut(&mut cache, Survivors::Sectors);
+        let seen = cache.read(inode, 0, 64 * PAGE).unwrap();
+        let new = seen.chunks(SECTOR).filter(|sector| sector[0] == 2).count();
+        assert!(seen.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+        assert!((100..400).contains(&new), "{new} of 512 sectors survived");
+    }
+
+    #[test]
+    fn without_power_nothing_is_read_written_or_flushed() {
+        let mut cache = Cache::new();
+        let inode = cache.create("a");
+        cache.cut_at(Operation::Write, 2);
+        cache.write(inode, 0, &[1]).unwrap();
+        assert_eq!(cache.write(inode, 1, &[1]), Err(Refusal::InputOutput));
+        assert_eq!(cache.read(inode, 0, 1), Err(Refusal::InputOutput));
+        assert_eq!(flush(&mut cache, inode), Err(Refusal::InputOutput));
+    }
+}

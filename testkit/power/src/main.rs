@@ -1,0 +1,73 @@
+//! Power cuts and failing disks: what survives them, measured on ext4 and loop devices.
+//!
+//! ```text
+//!   harness ──starts──► writer ──submits──► database ──► ext4 ──► loop device
+//!      ▲                  │ appends                         ✂ the power is cut
+//!      └── judges ◄── records of what was acknowledged
+//! ```
+//!
+//! Run by `cargo xtask powercut` and `cargo xtask faults`; needs root.
+
+mod control;
+mod disk;
+mod faults;
+mod full;
+mod medium;
+mod plan;
+mod powercut;
+mod record;
+mod schedule;
+mod shutdown;
+mod subject;
+mod verify;
+mod worker;
+mod writer;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Power cuts and failing disks.
+#[derive(Debug, Parser)]
+#[command(name = "groupcommit-power", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Cut the power of a file system under a database, again and again
+    Powercut(powercut::Options),
+    /// Make a disk fail at every write and flush
+    Faults(faults::Options),
+    /// The process that has the database open while a disk fails
+    #[command(hide = true)]
+    Worker(WorkerOptions),
+    /// The process that writes until the power is cut
+    #[command(hide = true)]
+    Writer(powercut::WriterOptions),
+}
+
+/// Options of the hidden `worker`.
+#[derive(Debug, clap::Args)]
+struct WorkerOptions {
+    #[arg(long)]
+    engine: subject::Engine,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Powercut(options) => powercut::run(&options),
+        Command::Faults(options) => faults::run(&options),
+        Command::Worker(options) => worker::serve(options.engine),
+        Command::Writer(options) => powercut::run_writer(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("groupcommit-power: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

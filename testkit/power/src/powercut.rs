@@ -1,0 +1,358 @@
+//! Power cuts: cycle after cycle of writing, cutting, recovering and judging.
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use crate::{
+    control::{self, Control},
+    medium::{self, Medium, Switch},
+    record::Reader,
+    schedule::{End, Schedule, Terms},
+    subject::{Engine, Sqlite, Subject},
+    verify::{self, Promised, Violations},
+    writer,
+};
+
+/// How long a writer may take: none waits for ever, whatever the disk does.
+const WRITER_LIMIT: Duration = Duration::from_mins(2);
+
+/// Options of `powercut`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// How often to cut the power
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) cycles: u64,
+
+    /// What the random choices are made from
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// The first cycle: to replay a failure from where its database began
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) first: u64,
+
+    /// The engine under test
+    #[arg(long, value_enum, default_value_t = Engine::Sqlite)]
+    pub(crate) engine: Engine,
+
+    /// What loses power
+    #[arg(long, value_enum, default_value_t = medium::Kind::Shutdown)]
+    pub(crate) medium: medium::Kind,
+
+    /// Make a write of the device fail once in every cycle, not in some
+    #[arg(long)]
+    pub(crate) always_fail_a_write: bool,
+
+    /// The folder for the image of the file system [default: /dev/shm, else the temporary folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Write the record as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+/// Options of the hidden `writer`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WriterOptions {
+    #[arg(long)]
+    seed: u64,
+    #[arg(long)]
+    cycle: u64,
+    #[arg(long)]
+    run: usize,
+    #[arg(long)]
+    engine: Engine,
+    #[arg(long)]
+    medium: medium::Kind,
+    #[arg(long)]
+    always_fail_a_write: bool,
+    #[arg(long)]
+    folder: PathBuf,
+    #[arg(long)]
+    records: PathBuf,
+    /// What cuts the power: the folder of a file system that is shut down, or a file
+    #[arg(long)]
+    switch: PathBuf,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Record {
+    pub(crate) engine: &'static str,
+    pub(crate) medium: &'static str,
+    pub(crate) seed: u64,
+    pub(crate) cycles: u64,
+    /// Databases that were begun afresh.
+    pub(crate) databases: u64,
+    pub(crate) acknowledged: u64,
+    /// Transactions whose outcome was unknown: in flight when the power went.
+    pub(crate) unknown: u64,
+    /// Writers that were killed before a cut.
+    pub(crate) kills: u64,
+    /// Writes of the device that were made to fail.
+    pub(crate) failed_writes: u64,
+    /// Acknowledged while the power was being cut, and how many of these were gone.
+    pub(crate) late: u64,
+    pub(crate) late_lost: u64,
+    pub(crate) control: Control,
+    pub(crate) lost: u64,
+    pub(crate) holes: u64,
+    pub(crate) partial: u64,
+    pub(crate) false_refusals: u64,
+    pub(crate) untrue_reads: u64,
+    pub(crate) other: u64,
+    pub(crate) seconds: f64,
+}
+
+/// The folder for images: in memory where that is possible. What a power cut takes away is in
+/// caches above it.
+pub(crate) fn folder(dir: Option<&Path>) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    match dir {
+        Some(dir) => dir.to_owned(),
+        None if memory.is_dir() => memory.to_owned(),
+        None => std::env::temp_dir(),
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    match options.engine {
+        Engine::Sqlite => cycles::<Sqlite>(options),
+    }
+}
+
+pub(crate) fn run_writer(options: &WriterOptions) -> Result<()> {
+    let terms = Terms {
+        seed: options.seed,
+        medium: options.medium,
+        always_fails_a_write: options.always_fail_a_write,
+    };
+    let schedule = Schedule::of(terms, options.cycle);
+    let run = schedule.runs.get(options.run).context("no such run")?;
+    eprintln!("cycle {}: {:?}, {run:?}", options.cycle, schedule.fail_write);
+    let switch = match options.medium {
+        medium::Kind::Shutdown => Switch::Shutdown(options.switch.clone()),
+        medium::Kind::Device => Switch::File(options.switch.clone()),
+    };
+    let seed = options.seed ^ options.cycle << 8;
+    match options.engine {
+        Engine::Sqlite => {
+            writer::write::<Sqlite>(&options.folder, &options.records, run, switch, seed)
+        }
+    }
+}
+
+/// What goes on from cycle to cycle.
+struct Session<'a> {
+    options: &'a Options,
+    terms: Terms,
+    medium: Medium,
+    promised: Promised,
+    violations: Violations,
+    acknowledged: u64,
+    kills: u64,
+    unknown: u64,
+    failed_writes: u64,
+    databases: u64,
+    late: u64,
+    late_lost: u64,
+}
+
+fn cycles<S: Subject>(options: &Options) -> Result<()> {
+    if let Some(missing) = medium::missing() {
+        println!("power cuts skipped; missing: {missing}");
+        return Ok(());
+    }
+    let began = Instant::now();
+    let terms = Terms {
+        seed: options.seed,
+        medium: options.medium,
+        always_fails_a_write: options.always_fail_a_write,
+    };
+    let medium = Medium::new(options.medium, &folder(options.dir.as_deref()))?;
+    let mut session = Session {
+        options,
+        terms,
+        medium,
+        promised: Promised::default(),
+        violations: Violations::default(),
+        acknowledged: 0,
+        kills: 0,
+        unknown: 0,
+        failed_writes: 0,
+        databases: 0,
+        late: 0,
+        late_lost: 0,
+    };
+    let control = control::run(&mut session.medium)?;
+    println!("{control}");
+    ensure!(control.rows_lost > 0, "this medium loses nothing, so nothing can be shown on it");
+    session.medium.start_anew()?;
+    let mut done = 0;
+    let mut begun_at = options.first;
+    for cycle in options.first..options.first + options.cycles {
+        let schedule = Schedule::of(terms, cycle);
+        if schedule.is_fresh {
+            begun_at = cycle;
+        }
+        session.cycle::<S>(cycle, &schedule).with_context(|| format!("cycle {cycle}"))?;
+        done += 1;
+        if !session.violations.is_none() {
+            println!(
+                "replay with: --seed {} --first {begun_at} --cycles {} --medium {}",
+                options.seed,
+                cycle - begun_at + 1,
+                options.medium.as_str(),
+            );
+            break;
+        }
+    }
+    session.unknown += session.promised.unknown;
+    let violations = session.violations;
+    println!(
+        "{} on {}: {done} cycles, {} acknowledged, {} unknown, {} during the cut \
+         ({} of them gone); {violations}",
+        options.engine.as_str(),
+        options.medium.as_str(),
+        session.acknowledged,
+        session.unknown,
+        session.late,
+        session.late_lost,
+    );
+    let record = Record {
+        engine: options.engine.as_str(),
+        medium: options.medium.as_str(),
+        seed: options.seed,
+        cycles: done,
+        databases: session.databases,
+        acknowledged: session.acknowledged,
+        unknown: session.unknown,
+        kills: session.kills,
+        failed_writes: session.failed_writes,
+        late: session.late,
+        late_lost: session.late_lost,
+        control,
+        lost: violations.lost,
+        holes: violations.holes,
+        partial: violations.partial,
+        false_refusals: violations.false_refusals,
+        untrue_reads: violations.untrue_reads,
+        other: violations.other,
+        seconds: began.elapsed().as_secs_f64(),
+    };
+    if let Some(path) = &options.record {
+        std::fs::write(path, serde_json::to_string(&record)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    ensure!(violations.is_none(), "a promise was broken in cycle {}", options.first + done - 1);
+    Ok(())
+}
+
+impl Session<'_> {
+    fn cycle<S: Subject>(&mut self, cycle: u64, schedule: &Schedule) -> Result<()> {
+        if schedule.is_fresh || self.databases == 0 {
+            self.medium.start_anew()?;
+            self.unknown += self.promised.unknown;
+            self.promised = Promised::default();
+            self.databases += 1;
+        }
+        self.medium.disk().set_flush_time(Duration::from_micros(schedule.flush_us));
+        for (index, run) in schedule.runs.iter().enumerate() {
+            let records = self.medium.outside().join("records");
+            let mut reader = Reader::create(&records)?;
+            if index + 1 == schedule.runs.len() && self.options.medium == medium::Kind::Device {
+                self.arm(schedule);
+            }
+            let status = self.run_writer(cycle, index, &records)?;
+            self.acknowledged += self.promised.take_in(&reader.read()?);
+            let killed = status.and_then(|status| status.signal()) == Some(9);
+            self.kills += u64::from(killed);
+            let ended_well = status.is_some_and(|status| status.success());
+            // One that was to kill itself may have ended for want of power before.
+            if !(ended_well || killed && run.end == End::Kill) {
+                println!("cycle {cycle}: the writer ended with {status:?}");
+                self.violations.other += 1;
+            }
+        }
+        self.failed_writes += self.medium.disk().cache().counts().faults;
+        let mut random = fastrand::Rng::with_seed(self.terms.seed ^ cycle);
+        self.medium.cycle_power(schedule.survivors, &mut random)?;
+        self.judge::<S>(cycle)
+    }
+
+    /// Opens the database, which recovers it, and compares.
+    fn judge<S: Subject>(&mut self, cycle: u64) -> Result<()> {
+        let subject = S::open(&self.medium.path()).context("cannot open the database again")?;
+        let found = subject.look()?;
+        let mut violations = verify::judge(&found, &self.promised);
+        let (late, late_lost) = self.promised.take_late(&found);
+        (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
+        if let Err(error) = subject.check_integrity() {
+            println!("cycle {cycle}: {error:#}");
+            violations.other += 1;
+        }
+        subject.close().context("cannot close the database")?;
+        if !violations.is_none() {
+            println!("cycle {cycle}: {violations}");
+        }
+        self.violations.add(violations);
+        Ok(())
+    }
+
+    fn arm(&self, schedule: &Schedule) {
+        use crate::disk::{Fault, IMAGE, Kind, Operation};
+        let mut cache = self.medium.disk().cache();
+        if let Some(number) = schedule.fail_write {
+            let fault = Fault::once(IMAGE, Operation::Write, number, Kind::InputOutput);
+            cache.inject(Some(fault));
+        }
+        if let Some((operation, number)) = schedule.cut_at {
+            cache.cut_at(operation, number);
+        }
+    }
+
+    /// `None` when it did not end in time.
+    fn run_writer(&self, cycle: u64, run: usize, records: &Path) -> Result<Option<ExitStatus>> {
+        let own = std::env::current_exe().context("where is this program?")?;
+        let (Switch::Shutdown(switch) | Switch::File(switch)) = self.medium.switch();
+        let mut command = Command::new(own);
+        command.arg("writer");
+        command.args(["--seed", &self.terms.seed.to_string(), "--cycle", &cycle.to_string()]);
+        command.args(["--run", &run.to_string(), "--engine", self.options.engine.as_str()]);
+        command.args(["--medium", self.options.medium.as_str()]);
+        if self.terms.always_fails_a_write {
+            command.arg("--always-fail-a-write");
+        }
+        command.arg("--folder").arg(self.medium.path()).arg("--records").arg(records);
+        command.arg("--switch").arg(switch);
+        if std::env::var_os("GROUPCOMMIT_POWER_VERBOSE").is_none() {
+            command.stderr(std::process::Stdio::null());
+        }
+        wait(command.spawn().context("cannot start a writer")?)
+    }
+}
+
+fn wait(mut child: Child) -> Result<Option<ExitStatus>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if began.elapsed() > WRITER_LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}

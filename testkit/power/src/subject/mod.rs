@@ -1,0 +1,97 @@
+//! The database under test, as the harness drives it: a handful of methods for each engine.
+
+mod sqlite;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use groupcommit_core::{Failure, Outcome};
+
+use crate::plan::{Found, Planned};
+
+pub(crate) use sqlite::Sqlite;
+
+/// Which engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
+pub(crate) enum Engine {
+    /// SQLite
+    Sqlite,
+}
+
+impl Engine {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+/// What a transaction came to, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Came {
+    pub(crate) outcome: Outcome,
+    pub(crate) why: String,
+}
+
+impl Came {
+    /// Of a ticket's result.
+    pub(crate) fn of<T, E: std::error::Error + 'static>(result: &Result<T, Failure<E>>) -> Self {
+        let mut why = String::new();
+        let mut error: Option<&dyn std::error::Error> = match result {
+            Ok(_) => None,
+            Err(failure) => Some(failure),
+        };
+        while let Some(said) = error {
+            why = format!("{why}{}{said}", if why.is_empty() { "" } else { ": " });
+            error = said.source();
+        }
+        Self { outcome: Outcome::of(result), why }
+    }
+}
+
+/// Waits for a ticket.
+pub(crate) type Waiting = Box<dyn FnOnce() -> Came + Send>;
+
+/// How a transaction fails on purpose, after it has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failing {
+    Error,
+    Panic,
+}
+
+/// A database under test. Clones are the same database.
+pub(crate) trait Subject: Clone + Send + Sync + 'static {
+    /// How the names of the files end that commits are written to.
+    const LOG: &'static str;
+
+    /// How the name of the file ends that checkpoints are written to.
+    const DATA: &'static str;
+
+    /// Opens the database in `folder`, and creates what the transactions need.
+    fn open(folder: &Path) -> Result<Self>;
+
+    fn submit(&self, planned: Planned) -> Waiting;
+
+    fn submit_then(&self, planned: Planned, then: Box<dyn FnOnce(Came) + Send>);
+
+    /// The blocking twin of `submit`.
+    fn transact(&self, planned: Planned) -> Came;
+
+    /// Submits one that writes and then fails.
+    fn submit_failing(&self, failing: Failing) -> Waiting;
+
+    /// The head, as a read that no power cut can take back; `None` when it was refused.
+    fn read_durable(&self) -> Option<u64>;
+
+    /// Upkeep of the engine's own: a checkpoint or the like, `choice` of how thorough.
+    fn tidy(&self, choice: u64);
+
+    fn close(&self) -> Result<()>;
+
+    /// Everything that is there.
+    fn look(&self) -> Result<Found>;
+
+    /// The engine's own check of its files.
+    fn check_integrity(&self) -> Result<()>;
+}

@@ -1,0 +1,138 @@
+//! `cargo xtask fuzz`: hostile inputs against what reads them, made of the corpus in
+//! `cli/fuzz/corpus` by seeded mutation.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use groupcommit_lab::environment::Environment;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    measured::{self, grouped},
+    program::cargo,
+};
+
+/// The records of the last long run.
+const FUZZING: &str = "docs/measured/fuzzing.json";
+
+/// What is fuzzed: a test of `cli/src/ingest/fuzz.rs`, and what it is fed.
+const TARGETS: [(&str, &str); 5] = [
+    ("csv", "CSV"),
+    ("ndjson", "NDJSON"),
+    ("sql", "SQL lines"),
+    ("numbers", "numbers"),
+    ("command_line", "command lines"),
+];
+
+/// Options of `cargo xtask fuzz`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Inputs of each sort, in one round
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    inputs: u64,
+
+    /// Number of the first input; the same number is the same input
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+
+    /// Go on with more rounds until so many seconds have passed
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+
+    /// Write the figures to docs/measured, for docs/testing.md
+    #[arg(long)]
+    record: bool,
+}
+
+/// What a run came to, without a failure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Record {
+    date: String,
+    git_commit: String,
+    git_dirty: Option<bool>,
+    first_seed: u64,
+    seconds: f64,
+    targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Target {
+    name: String,
+    inputs: u64,
+    bytes: u64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    ensure!(options.inputs > 0, "--inputs must be at least 1");
+    let began = Instant::now();
+    let until = Duration::from_secs(options.seconds.unwrap_or(0));
+    let mut targets =
+        TARGETS.map(|(_, name)| Target { name: name.to_owned(), ..Target::default() });
+    let mut seed = options.seed;
+    loop {
+        for ((test, _), target) in TARGETS.iter().zip(&mut targets) {
+            let bytes = round(test, seed, options.inputs)?;
+            target.inputs += options.inputs;
+            target.bytes += bytes;
+        }
+        seed += options.inputs;
+        if began.elapsed() >= until {
+            break;
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    for Target { name, inputs, bytes } in &targets {
+        println!("{name}: {} inputs, {} bytes, no failure", grouped(*inputs), grouped(*bytes));
+    }
+    if options.record {
+        let folder = tempfile::tempdir().context("cannot create a folder")?;
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let Environment { date, git_commit, git_dirty, .. } =
+            Environment::record(folder.path(), command)?;
+        let targets = targets.to_vec();
+        let first_seed = options.seed;
+        let record = Record { date, git_commit, git_dirty, first_seed, seconds, targets };
+        measured::save(FUZZING, &record)?;
+    }
+    Ok(())
+}
+
+/// Gives one target its inputs, and returns how many bytes these were.
+fn round(target: &str, seed: u64, inputs: u64) -> Result<u64> {
+    let output = cargo()
+        .args(["test", "--quiet", "--package", "groupcommit-cli"])
+        .args(["--bin", "groupcommit", "--", "--exact", "--nocapture"])
+        .arg(format!("ingest::fuzz::{target}"))
+        .env("GROUPCOMMIT_FUZZ_SEED", seed.to_string())
+        .env("GROUPCOMMIT_FUZZ_INPUTS", inputs.to_string())
+        .output()
+        .context("cannot start cargo")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "fuzzing {target} found a failure:\n{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // `fuzz: FOLDER N inputs, N bytes`
+    let line = text.lines().find_map(|line| line.split_once("fuzz: "));
+    let bytes = line.and_then(|(_, line)| line.rsplit(' ').nth(1)?.parse().ok());
+    bytes.with_context(|| format!("{target} did not run:\n{text}"))
+}
+
+/// The figures of the last recorded run, for the documentation.
+pub(crate) fn table() -> Result<String> {
+    let record: Record = measured::load(FUZZING)?;
+    let mut text = String::from("| input | inputs | bytes | failures |\n|---|---|---|---|\n");
+    for Target { name, inputs, bytes } in &record.targets {
+        writeln!(text, "| {name} | {} | {} | 0 |", grouped(*inputs), grouped(*bytes))?;
+    }
+    let date = record.date.split('T').next().unwrap_or_default();
+    let commit: String = record.git_commit.chars().take(12).collect();
+    let dirty = if record.git_dirty == Some(true) { " with local changes" } else { "" };
+    writeln!(text, "\nInputs from number {}, commit {commit}{dirty}, {date}.", record.first_seed)?;
+    Ok(text)
+}

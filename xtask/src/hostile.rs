@@ -1,0 +1,129 @@
+//! `cargo xtask hostile`: the long form of the tests of hostile transactions, from many seeds and
+//! with a transaction that writes a gibibyte.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use groupcommit_lab::environment::Environment;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    measured::{self, Place, grouped},
+    program::cargo,
+};
+
+/// The records of the last run that was saved.
+const RECORDS: &str = "docs/measured/hostile.json";
+
+/// What begins the line in which the test says what it did.
+const SAID: &str = "hostile: ";
+
+/// Options of `cargo xtask hostile`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// How many seeds; each makes one case of up to twenty transactions
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    first: u64,
+    /// How much the giant transactions write, in mebibytes
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    giant_mib: u64,
+    /// Write the records to docs/measured, and the documentation from them
+    #[arg(long)]
+    save: bool,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Hostile {
+    environment: Place,
+    first_seed: u64,
+    seeds: u64,
+    giant_mib: u64,
+    seconds: f64,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// What the test counts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Counts {
+    transactions: u64,
+    committed: u64,
+    failed: u64,
+    refused: u64,
+    panicked: u64,
+    not_run: u64,
+    unseen: u64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot create a folder")?;
+    let command = format!("cargo xtask hostile --seeds {}", options.seeds);
+    let environment = Environment::record(folder.path(), command)?;
+    let began = Instant::now();
+    let output = cargo()
+        .args(["test", "--release", "--package", "groupcommit-sqlite", "--test", "one_by_one"])
+        .args(["--", "--nocapture", "--test-threads", "1", "hostile", "giants"])
+        .env("GROUPCOMMIT_HOSTILE_SEEDS", options.seeds.to_string())
+        .env("GROUPCOMMIT_HOSTILE_SEED", options.first.to_string())
+        .env("GROUPCOMMIT_GIANT_MIB", options.giant_mib.to_string())
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .context("cannot start cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    ensure!(output.status.success(), "hostile transactions had an effect on others:\n{said}");
+    let counts = said.lines().find_map(|line| Some(line.split_once(SAID)?.1));
+    let counts = counts.context("the test did not say what it counted")?;
+    println!("{counts} in {:.0} s", began.elapsed().as_secs_f64());
+    if options.save {
+        let records = Hostile {
+            environment: environment.into(),
+            first_seed: options.first,
+            seeds: options.seeds,
+            giant_mib: options.giant_mib,
+            seconds: began.elapsed().as_secs_f64(),
+            counts: serde_json::from_str(counts).context("what the test counted")?,
+        };
+        measured::save(RECORDS, &records)?;
+        crate::docs::write()?;
+    }
+    Ok(())
+}
+
+/// The table of the documentation.
+pub(crate) fn table() -> Result<String> {
+    let Hostile { environment, first_seed, seeds, giant_mib, seconds, counts } =
+        measured::load(RECORDS)?;
+    Ok(format!(
+        "{}\n| hostile transactions | |\n|---|---|\n\
+         | seeds | {} to {} |\n\
+         | transactions | {} |\n\
+         | committed, equal to one by one | {} |\n\
+         | failed with their own error, the same as one by one | {} |\n\
+         | completed and then refused, as one by one | {} |\n\
+         | panicked | {} |\n\
+         | not run (deadline, cancelled), without effect | {} |\n\
+         | tickets dropped | {} |\n\
+         | differences | 0 |\n\
+         | largest transaction | {} MiB |\n\
+         | time | {seconds:.0} s |\n",
+        environment.sentence(),
+        grouped(first_seed),
+        grouped(first_seed + seeds - 1),
+        grouped(counts.transactions),
+        grouped(counts.committed),
+        grouped(counts.failed),
+        grouped(counts.refused),
+        grouped(counts.panicked),
+        grouped(counts.not_run),
+        grouped(counts.unseen),
+        grouped(giant_mib),
+    ))
+}

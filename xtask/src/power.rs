@@ -1,0 +1,143 @@
+//! `cargo xtask powercut`, `cargo xtask faults` and `cargo xtask mutants`: what survives power cuts
+//! and failing disks, and whether the harness would notice if it did not. The harness itself is
+//! `testkit/power`.
+
+pub(crate) mod mutants;
+pub(crate) mod records;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::de::DeserializeOwned;
+
+use crate::{docs, measured, program, root::root};
+use records::{Cuts, Dated, Faults, Place};
+
+/// The package of the harness, and its program.
+const PACKAGE: (&str, &str) = ("groupcommit-testkit-power", "groupcommit-power");
+
+/// What can lose power.
+const MEDIA: [&str; 2] = ["shutdown", "device"];
+
+/// Options of `cargo xtask powercut`.
+#[derive(Debug, Args)]
+pub(crate) struct CutOptions {
+    /// How often to cut the power of each medium
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    cycles: u64,
+
+    /// What the random choices are made from
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    /// The first cycle: to replay a failure
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u64,
+
+    /// The engine under test
+    #[arg(long, value_name = "NAME", default_value = "sqlite")]
+    engine: String,
+
+    /// What loses power: `shutdown` (ext4 without its journal) or `device` (a write-back cache)
+    /// [default: both]
+    #[arg(long, value_name = "NAME")]
+    medium: Option<String>,
+
+    /// Keep the figures in docs/measured, and write them into the documentation
+    #[arg(long)]
+    save: bool,
+}
+
+/// Options of `cargo xtask faults`.
+#[derive(Debug, Args)]
+pub(crate) struct FaultOptions {
+    /// Try every this many places of a fault, instead of every one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    stride: u64,
+
+    /// Keep the figures in docs/measured, and write them into the documentation
+    #[arg(long)]
+    save: bool,
+}
+
+pub(crate) fn cut(options: &CutOptions) -> Result<()> {
+    let program = program::build(PACKAGE.0, PACKAGE.1, true)?;
+    let media: Vec<&str> = match &options.medium {
+        Some(medium) => vec![medium],
+        None => MEDIA.to_vec(),
+    };
+    for medium in media {
+        let mut arguments: Vec<String> = ["powercut", "--medium", medium].map(str::to_owned).into();
+        for (name, value) in
+            [("--cycles", options.cycles), ("--seed", options.seed), ("--first", options.first)]
+        {
+            arguments.extend([name.to_owned(), value.to_string()]);
+        }
+        arguments.extend(["--engine".to_owned(), options.engine.clone()]);
+        let (record, done) = run::<Cuts>(&program, &arguments)?;
+        ensure!(done, "a promise was broken: see above");
+        if let Some(record) = record.filter(|_| options.save) {
+            records::keep_cuts(Dated { place: Place::here()?, record })?;
+        }
+    }
+    if options.save { docs::write() } else { Ok(()) }
+}
+
+pub(crate) fn faults(options: &FaultOptions) -> Result<()> {
+    let program = program::build(PACKAGE.0, PACKAGE.1, true)?;
+    let arguments = ["faults", "--stride", &options.stride.to_string()].map(str::to_owned);
+    let (record, done) = run::<Faults>(&program, &arguments)?;
+    ensure!(done, "a failing disk was not handled as it should be: see above");
+    if let Some(record) = record.filter(|_| options.save) {
+        measured::save(records::FAULTS, &Dated { place: Place::here()?, record })?;
+        docs::write()?;
+    }
+    Ok(())
+}
+
+/// Cycles of the device in which a checkpoint fails after another has copied a part of the log: they
+/// lost transactions before that was final.
+const AFTER_A_FAILED_CHECKPOINT: &[&str] =
+    &["powercut", "--medium", "device", "--seed", "20261121", "--first", "40", "--cycles", "8"];
+
+/// The short forms, for `cargo xtask test`: some power cuts on each medium, some faults.
+pub(crate) fn short() -> Result<()> {
+    let program = program::build(PACKAGE.0, PACKAGE.1, false)?;
+    let forms: [&[&str]; 3] = [
+        &["powercut", "--cycles", "12", "--medium", "shutdown"],
+        AFTER_A_FAILED_CHECKPOINT,
+        &["faults", "--stride", "7"],
+    ];
+    for form in forms {
+        let status = Command::new(&program).args(form).status().context("cannot start it")?;
+        ensure!(status.success(), "`{} {}` failed", PACKAGE.1, form.join(" "));
+    }
+    Ok(())
+}
+
+/// Runs the harness: its record, unless it had to be skipped, and whether it was content.
+fn run<T: DeserializeOwned>(program: &Path, arguments: &[String]) -> Result<(Option<T>, bool)> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("record.json");
+    let status = Command::new(program)
+        .args(arguments)
+        .arg("--record")
+        .arg(&path)
+        .status()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    if !path.exists() {
+        return Ok((None, status.success()));
+    }
+    let record = std::fs::read_to_string(&path)?;
+    let record = serde_json::from_str(&record).context("the harness wrote no such record")?;
+    Ok((Some(record), status.success()))
+}
+
+/// Where build results go.
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
+}

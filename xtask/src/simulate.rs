@@ -1,0 +1,285 @@
+//! `cargo xtask simulate`: the deterministic simulation of the core, over many seeds, and over
+//! mutants of the core that it must find.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use groupcommit_lab::environment::Environment;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    measured::{self, grouped},
+    program::cargo,
+    root::root,
+    test::{shuttle_flags, target_folder},
+};
+
+/// The records of the last long run.
+const SIMULATION: &str = "docs/measured/simulation.json";
+
+/// Each a patch that puts one bug into the core.
+const MUTANTS: &str = "core/tests/mutants";
+
+/// The most seeds that it may take to find a mutant.
+const MUTANT_SEEDS: u64 = 1_000;
+
+/// Options of `cargo xtask simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// How many seeds to run [default: 1000, or 1 with --seed]
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+
+    /// The first seed; alone it replays that run and prints its events
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+
+    /// Check also that every mutant in core/tests/mutants is found within 1,000 seeds
+    #[arg(long)]
+    mutants: bool,
+
+    /// Write the figures to docs/measured, for docs/testing.md
+    #[arg(long)]
+    record: bool,
+}
+
+/// What a run of many seeds came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Record {
+    date: String,
+    git_commit: String,
+    git_dirty: Option<bool>,
+    first_seed: u64,
+    seconds: f64,
+    counts: Counts,
+    mutants: Vec<Mutant>,
+}
+
+/// What the simulation itself prints of a run, as JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Counts {
+    seeds: u64,
+    seeds_with_violations: u64,
+    power_cuts: u64,
+    submissions: u64,
+    committed: u64,
+    unknown: u64,
+    failed_disks: u64,
+}
+
+/// A seeded bug, and how many seeds it took to find it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Mutant {
+    name: String,
+    found_by_seed: Option<u64>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let first = options.seed.unwrap_or(0);
+    let seeds = options.seeds.unwrap_or(if options.seed.is_some() { 1 } else { 1_000 });
+    ensure!(seeds > 0, "--seeds must be at least 1");
+    ensure!(!options.record || options.mutants, "--record needs the figures of --mutants");
+    let began = Instant::now();
+    let run = Run::new(root(), first, seeds)?;
+    let seconds = began.elapsed().as_secs_f64();
+    print!("{}", run.text);
+    let counts = run.counts()?;
+    for seed in run.failed_seeds() {
+        println!("replay seed {seed} with: cargo xtask simulate --seed {seed}");
+    }
+    println!(
+        "{} seeds from {first}, {} with violations, {} power cuts, {} transactions submitted, {:.1} s",
+        grouped(counts.seeds),
+        counts.seeds_with_violations,
+        grouped(counts.power_cuts),
+        grouped(counts.submissions),
+        seconds,
+    );
+    ensure!(counts.seeds_with_violations == 0, "the simulation found violations: see above");
+    let mutants = if options.mutants { mutants()? } else { Vec::new() };
+    let missed: Vec<_> = mutants.iter().filter(|it| it.found_by_seed.is_none()).collect();
+    ensure!(missed.is_empty(), "not found within {MUTANT_SEEDS} seeds: {missed:?}");
+    if options.record {
+        let folder = tempfile::tempdir().context("cannot create a folder")?;
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let Environment { date, git_commit, git_dirty, .. } =
+            Environment::record(folder.path(), command)?;
+        let first_seed = first;
+        let record = Record { date, git_commit, git_dirty, first_seed, seconds, counts, mutants };
+        measured::save(SIMULATION, &record)?;
+    }
+    Ok(())
+}
+
+/// The output of the simulation's test.
+struct Run {
+    text: String,
+    passed: bool,
+}
+
+impl Run {
+    /// Runs `seeds` seeds of the simulation of the core that lies in `folder`.
+    fn new(folder: &Path, first: u64, seeds: u64) -> Result<Self> {
+        // A folder of results of their own for mutants: cargo tells the two cores apart by nothing
+        // but the age of their files, and would take a mutant's results for those of the source.
+        let results = if folder == root() { "shuttle" } else { "shuttle-mutants" };
+        let mut command = cargo();
+        command
+            .current_dir(folder)
+            .args(["test", "--quiet", "--release", "--package", "groupcommit-core"])
+            .args(["--test", "simulation", "--target-dir"])
+            .arg(target_folder().join(results))
+            .args(["--", "--exact", "--nocapture", "no_seed_breaks_a_promise"])
+            .env("RUSTFLAGS", shuttle_flags())
+            .env("GROUPCOMMIT_SEED", first.to_string())
+            .env("GROUPCOMMIT_SEEDS", seeds.to_string());
+        let output = command.output().context("cannot start cargo")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !text.contains("simulation: ") {
+            bail!("the simulation did not run:\n{text}{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(Self { text, passed: output.status.success() })
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let line = self.text.lines().find_map(|line| line.strip_prefix("simulation: "));
+        let counts: Counts = serde_json::from_str(line.context("no figures")?)?;
+        ensure!(self.passed == (counts.seeds_with_violations == 0), "the simulation itself failed");
+        Ok(counts)
+    }
+
+    fn failed_seeds(&self) -> impl Iterator<Item = u64> {
+        self.text
+            .lines()
+            .filter_map(|line| line.strip_prefix("seed ")?.strip_suffix(':')?.parse().ok())
+    }
+}
+
+/// That the simulation sees what it is for: one of the mutants, whose groups are called durable by a
+/// flush that began before their commit.
+pub(crate) fn check_a_mutant() -> Result<()> {
+    let mutant = mutant(&root().join(MUTANTS).join("watermark-after-flush.patch"))?;
+    ensure!(mutant.found_by_seed.is_some(), "not found within {MUTANT_SEEDS} seeds: {mutant:?}");
+    Ok(())
+}
+
+/// Has the simulation look for one bug after the other.
+fn mutants() -> Result<Vec<Mutant>> {
+    let mut patches: Vec<PathBuf> = fs::read_dir(root().join(MUTANTS))
+        .with_context(|| format!("cannot list {MUTANTS}"))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    patches.sort();
+    ensure!(!patches.is_empty(), "{MUTANTS} holds no patch");
+    patches.iter().map(|patch| mutant(patch)).collect()
+}
+
+/// Puts a bug into a copy of the core, and has the simulation look for it.
+fn mutant(patch: &Path) -> Result<Mutant> {
+    let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = tempfile::tempdir().context("cannot create a folder")?;
+    copy_core(folder.path())?;
+    apply(patch, folder.path())?;
+    let run =
+        Run::new(folder.path(), 0, MUTANT_SEEDS).with_context(|| format!("the mutant {name}"))?;
+    let found_by_seed = if run.passed { None } else { run.failed_seeds().next() };
+    match found_by_seed {
+        Some(seed) => println!("mutant {name}: found by seed {seed}"),
+        None => println!("mutant {name}: NOT FOUND"),
+    }
+    Ok(Mutant { name, found_by_seed })
+}
+
+/// A workspace in `folder` that has nothing but the core.
+fn copy_core(folder: &Path) -> Result<()> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let mut alone = String::new();
+    for line in manifest.lines() {
+        match line.split(' ').next() {
+            Some("members" | "default-members") => {
+                let key = line.split(' ').next().unwrap_or_default();
+                writeln!(alone, "{key} = [\"core\"]")?;
+            }
+            _ => writeln!(alone, "{line}")?,
+        }
+    }
+    fs::write(folder.join("Cargo.toml"), alone)?;
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    copy_folder(&root().join("core"), &folder.join("core"))
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)
+                .with_context(|| format!("cannot copy {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn apply(patch: &Path, folder: &Path) -> Result<()> {
+    let output = Command::new("git")
+        .args(["apply", "--whitespace=nowarn"])
+        .arg(patch)
+        .current_dir(folder)
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder))
+        .output()
+        .context("cannot start git")?;
+    ensure!(
+        output.status.success(),
+        "{} does not apply, the source has changed: make the patch again\n{}",
+        patch.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// The figures of the last recorded run, for the documentation.
+pub(crate) fn table() -> Result<String> {
+    let record: Record = measured::load(SIMULATION)?;
+    let Counts {
+        seeds,
+        seeds_with_violations,
+        power_cuts,
+        submissions,
+        committed,
+        unknown,
+        failed_disks,
+    } = record.counts;
+    let mut text = String::from("| figure | value |\n|---|---|\n");
+    for (what, value) in [
+        ("seeds", seeds),
+        ("seeds with a violation", seeds_with_violations),
+        ("power cuts", power_cuts),
+        ("databases of which a commit or a flush failed, or the power under load", failed_disks),
+        ("transactions submitted", submissions),
+        ("acknowledged as committed", committed),
+        ("unknown", unknown),
+    ] {
+        writeln!(text, "| {what} | {} |", grouped(value))?;
+    }
+    text.push_str("\n| bug put into the core | found by seed |\n|---|---|\n");
+    for Mutant { name, found_by_seed } in &record.mutants {
+        let seed = found_by_seed.map_or("not found".to_owned(), grouped);
+        writeln!(text, "| [{name}](../{MUTANTS}/{name}.patch) | {seed} |")?;
+    }
+    let date = record.date.split('T').next().unwrap_or_default();
+    let commit: String = record.git_commit.chars().take(12).collect();
+    let dirty = if record.git_dirty == Some(true) { " with local changes" } else { "" };
+    writeln!(text, "\nSeeds from {}, commit {commit}{dirty}, {date}.", record.first_seed)?;
+    Ok(text)
+}
