@@ -85,10 +85,12 @@ impl Subject for Lmdb {
     }
 
     fn submit_then(&self, planned: Planned, then: Box<dyn FnOnce(Came) + Send>) {
-        self.db
-            .submit_then(self.apply(planned), move |result: Result<(), Failure<heed::Error>>| {
-                then(Came::of(&result))
-            });
+        self.db.submit_then(
+            self.apply(planned),
+            move |result: Result<(), Failure<heed::Error>>| {
+                then(Came::of(&result));
+            },
+        );
     }
 
     fn transact(&self, planned: Planned) -> Came {

@@ -114,7 +114,9 @@ impl Subject for Rocksdb {
     fn submit_then(&self, planned: Planned, then: Box<dyn FnOnce(Came) + Send>) {
         self.db.submit_then(
             move |tx| apply(tx, planned),
-            move |result: Result<(), Failure<Error>>| then(Came::of(&result)),
+            move |result: Result<(), Failure<Error>>| {
+                then(Came::of(&result));
+            },
         );
     }
 
