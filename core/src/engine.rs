@@ -10,6 +10,11 @@ use crate::{
 ///
 /// The pipeline calls it from one thread at a time, though not always the same one.
 pub trait Engine: Send + Sized + 'static {
+    /// Whether a commit is durable once it has returned, as on a server that flushes while it
+    /// commits. The pipeline then calls [`Flush::flush`] only where a caller asks for what others
+    /// wrote, and after an exclusive.
+    const COMMIT_IS_DURABLE: bool = false;
+
     /// What a transaction's closure is given; `'g` is the execution of its group.
     type Transaction<'g>;
 

@@ -131,7 +131,9 @@ impl<E: Engine> Shared<E> {
                 (0, Some(cause))
             }
         };
-        let (mut committed, emptied) = seal(group.entries, commits, failed);
+        let is_exclusive = group.entries.front().is_some_and(Entry::is_exclusive);
+        let to_flush = if E::COMMIT_IS_DURABLE && !is_exclusive { 0 } else { commits };
+        let (mut committed, emptied) = seal(group.entries, to_flush, failed);
         committed.execute_ns = execute_ns;
         let waits_ns = committed.submitted_ns.iter().map(|&ns| group.started_ns.saturating_sub(ns));
         self.recorder.executed(commits, group.reruns, execute_ns, leftover.len(), waits_ns);
@@ -166,15 +168,16 @@ impl<E: Engine> Shared<E> {
     }
 }
 
-/// Ties every member to the fate of the group, and lets go of it.
+/// Ties every member to the fate of the group, and lets go of it; `to_flush` commits are not
+/// durable yet.
 fn seal<E: Engine>(
     mut entries: VecDeque<Entry<E>>,
-    commits: u64,
+    to_flush: u64,
     failed: Option<Cause>,
 ) -> (Committed, VecDeque<Entry<E>>) {
     let fate = Arc::new(Fate::pending());
     let mut committed = Committed::new(fate.clone());
-    committed.needs_flush = commits > 0;
+    committed.needs_flush = to_flush > 0;
     committed.failed = failed;
     committed.submitted_ns.reserve(entries.len());
     let mut wakers = Vec::new();

@@ -44,6 +44,8 @@ pub use group::Group;
 #[doc(hidden)]
 pub use hold::Formation;
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown};
+#[doc(hidden)]
+pub use park::block_on;
 pub use pipeline::{Pipeline, Settings};
 pub use pool::{LINGER, SharedPool, Spawn, THREADS_MAX, Task};
 pub use stats::{Stats, Summary};

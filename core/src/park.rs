@@ -25,8 +25,9 @@ impl Wake for Unparker {
     }
 }
 
-/// Blocks until `future` is ready.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+/// Blocks until `future` is ready; for engines whose database is reached through futures. While a
+/// thread of the pool is blocked so, another takes its place.
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     // A look first: a result that is there already needs no waker.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

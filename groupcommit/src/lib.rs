@@ -100,6 +100,7 @@
 //! | `sqlite` | [`sqlite`] | yes |
 //! | `lmdb` | `lmdb` | no |
 //! | `rocksdb` | `rocksdb` | no: it compiles C++ for many minutes |
+//! | `postgres` | `postgres` | no |
 //!
 //! An engine's module re-exports the binding that its transactions are written with
 //! (`sqlite::rusqlite`), so both sides use the same version.
@@ -118,6 +119,8 @@ pub use groupcommit_core::{
 
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
+#[cfg(feature = "postgres")]
+pub use groupcommit_postgres as postgres;
 #[cfg(feature = "rocksdb")]
 pub use groupcommit_rocksdb as rocksdb;
 #[cfg(feature = "sqlite")]

@@ -2,6 +2,8 @@
 //!
 //! [`mod@conformance`] is the suite that every engine passes. [`history`] makes histories of writes and
 //! reads with many threads, and checks them.
+//! [`servers`] starts throw-away servers for those engines that need one.
 
 pub mod conformance;
 pub mod history;
+pub mod servers;

@@ -5,15 +5,22 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit-postgres", &["groupcommit-core"]),
     ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
         "groupcommit",
-        &["groupcommit-core", "groupcommit-sqlite", "groupcommit-lmdb", "groupcommit-rocksdb"],
+        &[
+            "groupcommit-core",
+            "groupcommit-sqlite",
+            "groupcommit-lmdb",
+            "groupcommit-rocksdb",
+            "groupcommit-postgres",
+        ],
     ),
     ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit"]),

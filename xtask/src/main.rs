@@ -1,6 +1,6 @@
 //! The project's own developer commands: `cargo xtask test`, `docs`, `measure` and `experiments`, and
 //! the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`, `faults` and
-//! `mutants`.
+//! `mutants`; and `servers`.
 
 mod docs;
 mod endure;
@@ -15,6 +15,7 @@ mod power;
 mod probe;
 mod program;
 mod root;
+mod servers;
 mod simulate;
 mod test;
 
@@ -55,6 +56,8 @@ enum Command {
     Faults(power::FaultOptions),
     /// Break a promise on purpose, and see that the power cuts notice (root)
     Mutants(power::mutants::Options),
+    /// Start, stop or list throw-away database servers
+    Servers(servers::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
     #[command(hide = true)]
     Probe(probe::Options),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Powercut(options) => power::cut(&options),
         Command::Faults(options) => power::faults(&options),
         Command::Mutants(options) => power::mutants::run_all(&options),
+        Command::Servers(options) => servers::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
     match done {

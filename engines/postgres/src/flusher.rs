@@ -1,0 +1,54 @@
+//! Making durable what others committed: the server flushes our own commits as they commit.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use groupcommit_core::block_on;
+
+use crate::{
+    Error,
+    engine::reconnect,
+    session::{Connector, Session, barrier},
+};
+
+/// Waits for a flush of all that is committed on the server. It is needed for what a caller has
+/// read, and after an exclusive.
+#[derive(Clone)]
+pub(crate) struct Flusher {
+    connector: Connector,
+    reconnect_max: Duration,
+    session: Arc<Mutex<Option<Session>>>,
+}
+
+impl Flusher {
+    pub(crate) fn new(connector: Connector, reconnect_max: Duration) -> Self {
+        Self { connector, reconnect_max, session: Arc::default() }
+    }
+
+    /// Returns once all that is committed now is durable. A barrier whose connection was lost is
+    /// tried again on another: it says something about the log, and changes nothing in the database.
+    pub(crate) fn barrier(&self) -> Result<(), Error> {
+        let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts_left = 3_u8;
+        loop {
+            let session = match kept.take() {
+                Some(session) if !session.client.is_closed() => session,
+                _ => reconnect(&self.connector, self.reconnect_max)?,
+            };
+            match block_on(barrier(&session.client, &session.server.synchronous_commit)) {
+                Ok(()) => {
+                    *kept = Some(session);
+                    return Ok(());
+                }
+                Err(_) if session.client.is_closed() && attempts_left > 0 => attempts_left -= 1,
+                Err(error) => return Err(Error::Server(error)),
+            }
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        drop(self.session.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}

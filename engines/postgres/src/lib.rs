@@ -1,0 +1,58 @@
+//! The PostgreSQL engine of groupcommit: transactions as plain data, many to a commit.
+//!
+//! ```text
+//!  members ──► BEGIN  m0  m1  m2  m3 ...      sent at once, answered in one go
+//!          ──► COMMIT                         once every answer is good: flushed, and replicated
+//!                └──► tickets resolve             as the server is set up
+//! ```
+//!
+//! A server merges the flushes of its connections by itself. What is left to gain is the rest of
+//! what a commit costs: its round trips, its wake-ups on both sides, and a flush for every few
+//! instead of every thousand. One connection is enough for that.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use groupcommit_postgres::{Database, Statement};
+//!
+//! let db = Database::open("postgres://app@db.example.org/app")?;
+//! let ticket = db.submit_statements(vec![
+//!     Statement::new("UPDATE stock SET left_over = left_over - 1 WHERE id = $1", [7.into()]),
+//!     Statement::new("INSERT INTO orders (item) VALUES ($1) RETURNING id", [7.into()]),
+//! ]);
+//! let results = ticket.wait()?; // committed and durable; or `.await`
+//! println!("order {:?}", results[1].rows[0][0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod database;
+mod engine;
+mod error;
+mod exclusive;
+mod execution;
+mod flusher;
+mod open;
+mod readers;
+mod runtime;
+mod session;
+mod settle;
+mod statement;
+mod transaction;
+mod value;
+
+pub use database::{Database, Submission};
+pub use error::{Error, Unsettled};
+pub use exclusive::Exclusive;
+pub use open::{Options, Warning};
+pub use readers::Rows;
+pub use settle::Settled;
+pub use statement::{Statement, StatementResult};
+pub use transaction::Transaction;
+pub use value::Value;
+
+#[doc(hidden)]
+pub use groupcommit_core::Formation;
+pub use groupcommit_core::{
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+};
+pub use rustls;

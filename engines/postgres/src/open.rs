@@ -1,0 +1,203 @@
+//! Opening a database.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+use tokio_postgres::Config;
+
+use crate::{
+    Database, Error,
+    database::Inner,
+    engine::Writer,
+    flusher::Flusher,
+    readers::Readers,
+    session::{Connector, wants_tls},
+};
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct Options {
+    readers: usize,
+    limits: Limits,
+    formation: Formation,
+    reconnect_max: Duration,
+    settle_max: Duration,
+    tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A reason to doubt what a commit promises on this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// `full_page_writes` is off.
+    TornPages,
+    /// Replicas are waited for, but not until they have flushed.
+    ReplicasUnflushed,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TornPages => {
+                "`full_page_writes` is off: unless the file system writes pages whole, a power cut \
+                 can damage what was committed"
+            }
+            Self::ReplicasUnflushed => {
+                "`synchronous_commit` is `local` or `remote_write`: a commit is durable on the \
+                 primary when it returns, and perhaps on no replica"
+            }
+        })
+    }
+}
+
+impl Options {
+    /// Two connections for reads; [`Limits::default`]; a server may be out of reach for 10 s before
+    /// transactions are not run, and a lost commit is asked after for 30 s.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            readers: 2,
+            limits: Limits::default(),
+            formation: Formation::default(),
+            reconnect_max: Duration::from_secs(10),
+            settle_max: Duration::from_secs(30),
+            tls: None,
+        }
+    }
+
+    /// How many connections reads share. One more writes, and one more is opened for
+    /// [`Database::read_durable`] and [`Database::exclusive`].
+    #[must_use]
+    pub fn readers(mut self, connections: usize) -> Self {
+        self.readers = connections.max(1);
+        self
+    }
+
+    /// How much may be in flight at once.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How groups are formed: for experiments.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn formation(mut self, formation: Formation) -> Self {
+        self.formation = formation;
+        self
+    }
+
+    /// For how long to connect anew, with growing pauses, before what waits is
+    /// [not run](groupcommit_core::NotRun::Unavailable).
+    #[must_use]
+    pub fn reconnect_max(mut self, time: Duration) -> Self {
+        self.reconnect_max = time;
+        self
+    }
+
+    /// For how long to ask the server what became of a commit whose connection was lost, before its
+    /// tickets say [unknown](groupcommit_core::Unknown).
+    #[must_use]
+    pub fn settle_max(mut self, time: Duration) -> Self {
+        self.settle_max = time;
+        self
+    }
+
+    /// What TLS trusts, in place of the system's certificates. Use `sslmode=require` in the URL to
+    /// have it on the loopback too.
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    /// Connects to the server at `url`: `postgres://user:password@host:port/database`, or the
+    /// `key=value` form.
+    ///
+    /// A connection that leaves the machine is encrypted, and its server's certificate is verified,
+    /// unless the URL says `sslmode=disable`.
+    ///
+    /// # Durability
+    ///
+    /// The settings of the server that a commit's durability rests on are looked at here and at
+    /// every later connection.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the database from being used so that every promise holds; see [`Error`].
+    pub fn open(&self, url: &str) -> Result<Database, Error> {
+        let mut config: Config = url.parse().map_err(Error::Url)?;
+        if config.get_application_name().is_none() {
+            config.application_name("groupcommit");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(10));
+        }
+        let tls = match (&self.tls, wants_tls(&config)) {
+            (_, false) => None,
+            (Some(tls), true) => Some(tls.clone()),
+            (None, true) => Some(Arc::new(system_tls()?)),
+        };
+        if tls.is_some() {
+            // Never in the clear because the server would rather not.
+            config.ssl_mode(tokio_postgres::config::SslMode::Require);
+        }
+        let connector = Connector { config, tls };
+        let session = connector.connect()?;
+        let warnings = warnings_of(&session.server);
+        for warning in &warnings {
+            tracing::warn!(server = connector.shown(), "{warning}");
+        }
+        let settings = Settings {
+            limits: self.limits,
+            label: connector.shown(),
+            formation: self.formation,
+            ..Settings::default()
+        };
+        let writer = Writer {
+            flusher: Flusher::new(connector.clone(), self.reconnect_max),
+            connector: connector.clone(),
+            session: Some(session),
+            reconnect_max: self.reconnect_max,
+            settle_max: self.settle_max,
+        };
+        let readers = Readers::new(connector.clone(), self.readers);
+        let pipeline = Pipeline::new(writer, settings);
+        let settle_max = self.settle_max;
+        Ok(Database::new(Inner { readers, pipeline, connector, settle_max, warnings }))
+    }
+}
+
+fn warnings_of(server: &crate::session::Server) -> Vec<Warning> {
+    let torn = (!server.full_page_writes).then_some(Warning::TornPages);
+    let mode = server.synchronous_commit.as_str();
+    let unflushed = (server.is_replicated && matches!(mode, "local" | "remote_write"))
+        .then_some(Warning::ReplicasUnflushed);
+    torn.into_iter().chain(unflushed).collect()
+}
+
+/// TLS that trusts what the system trusts.
+fn system_tls() -> Result<rustls::ClientConfig, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        return Err(Error::Tls(
+            "the system has no certificates to trust; install them (`ca-certificates`), give your \
+             own with `Options::tls`, or say `sslmode=disable` in the URL"
+                .to_owned(),
+        ));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Tls(error.to_string()))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}

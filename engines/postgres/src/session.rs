@@ -1,0 +1,390 @@
+//! One connection, with what has to be true of its server before anything is promised over it.
+
+use std::{
+    collections::HashMap,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures_util::TryStreamExt as _;
+use groupcommit_core::block_on;
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Statement as Prepared,
+    config::{Host, SslMode},
+    error::Severity,
+    tls::NoTls,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::{Error, Statement, StatementResult, Value, runtime};
+
+/// Prepared statements that one connection keeps; with more the cache starts anew.
+const PREPARED_MAX: usize = 500;
+
+/// How to reach the server.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) config: Config,
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+/// What was found out about the server on connecting.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// The cluster and its timeline: a transaction's number means something only within one.
+    pub(crate) cluster: String,
+    /// The process that serves the connection, and when it began.
+    pub(crate) process: (String, String),
+    /// `synchronous_commit` as it was found, which is put back before every commit.
+    pub(crate) synchronous_commit: String,
+    pub(crate) full_page_writes: bool,
+    /// A commit waits for other servers.
+    pub(crate) is_replicated: bool,
+    /// Constraints that are checked at the commit unless told otherwise, ready for `SET
+    /// CONSTRAINTS`.
+    pub(crate) deferred: Option<String>,
+}
+
+/// A connection and what is prepared on it.
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
+    pub(crate) server: Server,
+    prepared: HashMap<Arc<str>, Prepared>,
+    warnings: Arc<AtomicU64>,
+}
+
+/// Constraints that wait for the commit, by their names.
+const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, conname), ', ') \
+    FROM pg_constraint JOIN pg_namespace n ON n.oid = connamespace WHERE condeferred)";
+
+impl Connector {
+    /// Where the server is, for messages; never with a password.
+    pub(crate) fn shown(&self) -> String {
+        let hosts = self.config.get_hosts().iter().map(|host| match host {
+            Host::Tcp(host) => host.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        });
+        let ports: Vec<String> = self.config.get_ports().iter().map(ToString::to_string).collect();
+        let database = self.config.get_dbname().unwrap_or_default();
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        format!("postgres://{hosts}:{}/{database}", ports.join(","))
+    }
+
+    fn failed(&self, source: tokio_postgres::Error) -> Error {
+        Error::Connect { server: self.shown(), source: Arc::new(source) }
+    }
+
+    /// Connects, and verifies that a commit on this server is what a ticket says.
+    pub(crate) fn connect(&self) -> Result<Session, Error> {
+        let this = self.clone();
+        block_on(runtime::run(async move { this.connect_async().await }))
+    }
+
+    /// As [`Self::connect`]; needs the runtime's thread.
+    pub(crate) async fn connect_async(&self) -> Result<Session, Error> {
+        let (client, warnings) = self.open().await?;
+        let server = self.examine(&client).await?;
+        Ok(Session { client: Arc::new(client), server, prepared: HashMap::new(), warnings })
+    }
+
+    async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {
+        let warnings = Arc::new(AtomicU64::new(0));
+        let client = if let Some(tls) = &self.tls {
+            let connect = MakeRustlsConnect::new((**tls).clone());
+            let connected = self.config.connect(connect).await;
+            let (client, connection) = connected.map_err(|error| self.failed(error))?;
+            drive(connection, warnings.clone())?;
+            client
+        } else {
+            let connected = self.config.connect(NoTls).await;
+            let (client, connection) = connected.map_err(|error| self.failed(error))?;
+            drive(connection, warnings.clone())?;
+            client
+        };
+        Ok((client, warnings))
+    }
+
+    async fn examine(&self, client: &Client) -> Result<Server, Error> {
+        let failed = |error| self.failed(error);
+        let row = client
+            .query_one(
+                "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery()",
+                &[],
+            )
+            .await
+            .map_err(failed)?;
+        let version: i32 = row.try_get(0).map_err(failed)?;
+        if version < 130_000 {
+            return Err(Error::TooOld(format!("{}", version / 10_000)));
+        }
+        if row.try_get(1).map_err(failed)? {
+            return Err(Error::Replica(self.shown()));
+        }
+        let sql = format!(
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit'), \
+             current_setting('full_page_writes'), \
+             current_setting('synchronous_standby_names') <> '', \
+             (SELECT system_identifier::text FROM pg_control_system()) || '/' || \
+             substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), \
+             pg_backend_pid()::text, \
+             (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), \
+             {DEFERRED}"
+        );
+        let row = client.query_one(&sql, &[]).await.map_err(failed)?;
+        let text = |column: usize| row.try_get::<_, String>(column).map_err(failed);
+        let synchronous_commit = text(1)?;
+        check_settings(&text(0)?, &synchronous_commit)?;
+        Ok(Server {
+            cluster: text(4)?,
+            process: (text(5)?, text(6)?),
+            synchronous_commit,
+            full_page_writes: text(2)? == "on",
+            is_replicated: row.try_get(3).map_err(failed)?,
+            deferred: row.try_get(7).map_err(failed)?,
+        })
+    }
+}
+
+fn check_settings(fsync: &str, synchronous_commit: &str) -> Result<(), Error> {
+    if fsync != "on" {
+        return Err(Error::Setting {
+            name: "fsync",
+            value: fsync.to_owned(),
+            remedy: "set it to `on` in postgresql.conf and restart the server",
+        });
+    }
+    if synchronous_commit == "off" {
+        return Err(Error::Setting {
+            name: "synchronous_commit",
+            value: synchronous_commit.to_owned(),
+            remedy: "set it to `on` for this role, for example with `ALTER ROLE`, or in the URL \
+                     with `?options=-c%20synchronous_commit%3Don`",
+        });
+    }
+    Ok(())
+}
+
+/// Whether the connection is encrypted: always, unless told otherwise, where it leaves the machine.
+pub(crate) fn wants_tls(config: &Config) -> bool {
+    let is_here = |host: &Host| match host {
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        Host::Unix(_) => true,
+    };
+    match config.get_ssl_mode() {
+        SslMode::Disable => false,
+        SslMode::Prefer => !config.get_hosts().iter().all(is_here),
+        _ => true,
+    }
+}
+
+/// Moves bytes until the connection ends, and counts the server's warnings.
+fn drive<S, T>(mut connection: Connection<S, T>, warnings: Arc<AtomicU64>) -> Result<(), Error>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    runtime::spawn(async move {
+        loop {
+            match poll_fn(|cx| connection.poll_message(cx)).await {
+                Some(Ok(AsyncMessage::Notice(notice))) => {
+                    if matches!(notice.parsed_severity(), Some(Severity::Warning)) {
+                        warnings.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a connection ended");
+                    break;
+                }
+                None => break,
+            }
+        }
+    })
+}
+
+/// A request that is on its way, whose answer nobody waits for yet.
+pub(crate) struct Sent<T> {
+    future: Pin<Box<dyn Future<Output = T> + Send>>,
+    early: Option<T>,
+}
+
+impl<T> Sent<T> {
+    /// Sends: the first poll of a request hands it to the connection.
+    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+        // Nobody is woken for it: the answers are waited for in order, each when its turn comes.
+        let early = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        };
+        Self { future, early }
+    }
+
+    /// Blocks until the answer is here.
+    pub(crate) fn wait(self) -> T {
+        self.early.unwrap_or_else(|| block_on(self.future))
+    }
+}
+
+pub(crate) type Answer<T> = Result<T, tokio_postgres::Error>;
+
+impl Session {
+    /// The statement, prepared; asks the server unless it was asked before.
+    pub(crate) fn prepare(&mut self, sql: &Arc<str>) -> Result<Answer<Prepared>, Error> {
+        if let Some(prepared) = self.prepared.get(sql) {
+            return Ok(Ok(prepared.clone()));
+        }
+        match block_on(self.client.prepare(sql)) {
+            Ok(prepared) => self.keep_prepared(sql, prepared).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Whether [`Self::prepare`] need not ask.
+    pub(crate) fn has_prepared(&self, sql: &str) -> bool {
+        self.prepared.contains_key(sql)
+    }
+
+    /// As [`Self::prepare`], without blocking.
+    pub(crate) async fn prepare_async(&mut self, sql: &Arc<str>) -> Result<Prepared, Error> {
+        if let Some(prepared) = self.prepared.get(sql) {
+            return Ok(prepared.clone());
+        }
+        let prepared = self.client.prepare(sql).await.map_err(Error::Server)?;
+        self.keep_prepared(sql, prepared)
+    }
+
+    fn keep_prepared(&mut self, sql: &Arc<str>, prepared: Prepared) -> Result<Prepared, Error> {
+        check_columns(&prepared)?;
+        if self.prepared.len() >= PREPARED_MAX {
+            self.prepared.clear();
+        }
+        self.prepared.insert(sql.clone(), prepared.clone());
+        Ok(prepared)
+    }
+
+    /// Forgets what was prepared: the schema has changed.
+    pub(crate) fn forget_prepared(&mut self) {
+        self.prepared.clear();
+    }
+
+    /// Sends a statement whose parameters were checked.
+    pub(crate) fn send(
+        &self,
+        prepared: Prepared,
+        plan: &Arc<[Statement]>,
+        index: usize,
+    ) -> Sent<Answer<StatementResult>> {
+        let (client, plan) = (self.client.clone(), plan.clone());
+        Sent::new(async move { run(&client, &prepared, &plan[index].params).await })
+    }
+
+    /// Sends commands without parameters and without an answer of interest.
+    pub(crate) fn send_command(&self, sql: impl Into<String>) -> Sent<Answer<()>> {
+        let (client, sql) = (self.client.clone(), sql.into());
+        Sent::new(async move { client.batch_execute(&sql).await })
+    }
+
+    /// Asks for one text.
+    pub(crate) fn send_question(&mut self, sql: &Arc<str>) -> Result<Sent<Answer<String>>, Error> {
+        let prepared = match self.prepare(sql)? {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Error::Server(error)),
+        };
+        let client = self.client.clone();
+        Ok(Sent::new(async move { client.query_one(&prepared, &[]).await?.try_get(0) }))
+    }
+
+    /// Which constraints are checked at a commit only, asked again.
+    pub(crate) fn look_for_deferred(&mut self) -> Answer<()> {
+        let row = block_on(self.client.query_one(&format!("SELECT {DEFERRED}"), &[]))?;
+        self.server.deferred = row.try_get(0)?;
+        Ok(())
+    }
+
+    /// Warnings that the server has sent so far.
+    pub(crate) fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::SeqCst)
+    }
+}
+
+/// Runs a statement and collects what it returns.
+pub(crate) async fn run(
+    client: &Client,
+    prepared: &Prepared,
+    params: &[Value],
+) -> Answer<StatementResult> {
+    let stream = client.query_raw(prepared, params).await?;
+    let mut stream = std::pin::pin!(stream);
+    let columns: Vec<String> =
+        prepared.columns().iter().map(|column| column.name().to_owned()).collect();
+    let mut rows = Vec::new();
+    while let Some(row) = stream.try_next().await? {
+        rows.push((0..columns.len()).map(|column| row.try_get(column)).collect::<Answer<_>>()?);
+    }
+    let rows_affected = stream.rows_affected().unwrap_or_default();
+    Ok(StatementResult { rows_affected, columns, rows })
+}
+
+/// Every column must have a place among the values before anything is run: afterwards it is too
+/// late to refuse.
+fn check_columns(prepared: &Prepared) -> Result<(), Error> {
+    match prepared.columns().iter().find(|column| !Value::has_place_for(column.type_())) {
+        Some(column) => Err(Error::Column {
+            column: column.name().to_owned(),
+            ty: column.type_().name().to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Makes everything durable that is committed on the server now, here and wherever a commit waits
+/// for: a record of its own in the log, whose commit waits for all before it.
+pub(crate) async fn barrier(client: &Client, synchronous_commit: &str) -> Answer<()> {
+    let sql = format!(
+        "BEGIN READ WRITE; SET LOCAL synchronous_commit = {synchronous_commit}; \
+         SELECT pg_logical_emit_message(true, 'groupcommit', ''); COMMIT"
+    );
+    client.batch_execute(&sql).await
+}
+
+/// The longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long to wait before the attempt after `attempts` failed ones.
+pub(crate) fn pause(attempts: u32) -> Duration {
+    Duration::from_millis(5 << attempts.min(10)).min(PAUSE_MAX)
+}
+
+/// Whether the connection went with it.
+pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(|said| !matches!(said.parsed_severity(), Some(Severity::Error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_the_machine_is_encrypted_unless_told_otherwise() {
+        for (url, expected) in [
+            ("postgres://a@db.example.org/a", true),
+            ("postgres://a@10.0.0.1/a?sslmode=disable", false),
+            ("postgres://a@127.0.0.1/a", false),
+            ("postgres://a@localhost,db.example.org/a", true),
+            ("postgres://a@localhost/a?sslmode=require", true),
+            ("host=/run/postgresql user=a", false),
+        ] {
+            assert_eq!(wants_tls(&url.parse().unwrap()), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The servers that the tests share, and a schema of its own for each test.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
+
+use groupcommit_postgres::{Database, Statement, Value};
+use groupcommit_testkit::servers::{
+    Life,
+    postgres::{self, INSTALL, Kind, Servers},
+};
+
+/// Starts servers that end with this process.
+pub(crate) fn start(kind: Kind) -> Servers {
+    match postgres::programs_or_install() {
+        Ok(bin) => postgres::start(&bin, kind, Life::Process).unwrap(),
+        Err(trouble) => {
+            let is_required =
+                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
+            assert!(!is_required, "{trouble}");
+            eprintln!("skipped: the tests of the PostgreSQL engine; {INSTALL}");
+            std::process::exit(0)
+        }
+    }
+}
+
+/// The server that most tests share.
+pub(crate) fn shared() -> &'static Servers {
+    static SHARED: OnceLock<Servers> = OnceLock::new();
+    SHARED.get_or_init(|| start(Kind::Single))
+}
+
+/// A new schema on `servers`, with the table `t`; its URL, for a client that connects to `port`.
+pub(crate) fn schema_through(servers: &Servers, port: u16) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test_{}_{count}", std::process::id());
+    let sql = format!(
+        "CREATE SCHEMA {name}; CREATE TABLE {name}.t (id bigint PRIMARY KEY, v text NOT NULL)"
+    );
+    servers.sql(&sql).unwrap();
+    format!("postgres://postgres@127.0.0.1:{port}/postgres?options=-c%20search_path%3D{name}")
+}
+
+pub(crate) fn schema() -> String {
+    schema_through(shared(), shared().port())
+}
+
+/// Opens a database in a new schema.
+pub(crate) fn open() -> Database {
+    Database::open(&schema()).unwrap()
+}
+
+pub(crate) fn insert(id: i64) -> Statement {
+    Statement::new("INSERT INTO t VALUES ($1, $2)", [id.into(), format!("row {id}").into()])
+}
+
+pub(crate) fn ids(db: &Database) -> Vec<i64> {
+    let all = Statement::new("SELECT id FROM t ORDER BY id", []);
+    let rows = db.read(&all).unwrap().rows;
+    rows.into_iter()
+        .map(|row| match row[0] {
+            Value::Int(id) => id,
+            ref other => panic!("{other:?} is no id"),
+        })
+        .collect()
+}

@@ -1,0 +1,67 @@
+//! Encrypted connections to a server whose certificate is verified.
+
+use std::{path::Path, process::Command, sync::Arc};
+
+use groupcommit_postgres::{
+    Database, Error, Statement, Value,
+    rustls::{
+        self,
+        pki_types::{CertificateDer, pem::PemObject as _},
+    },
+};
+use groupcommit_testkit::servers::postgres::Kind;
+
+use crate::server::start;
+
+/// Writes a certificate for the loopback and its key; `false` where there is no program for it.
+fn certify(folder: &Path) -> bool {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(folder.join("server.key"))
+        .arg("-out")
+        .arg(folder.join("server.crt"))
+        .output();
+    let Ok(made) = made else { return false };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // As the folder's owner, where the caller is another.
+    let owned = Command::new("chown")
+        .arg("--reference")
+        .arg(folder)
+        .arg(folder.join("server.key"))
+        .arg(folder.join("server.crt"))
+        .status();
+    owned.unwrap().success()
+}
+
+#[test]
+fn a_server_is_believed_only_with_a_certificate_that_is_trusted() {
+    let servers = start(Kind::Single);
+    let data = servers.folder().join("primary");
+    if !certify(&data) {
+        eprintln!("skipped: the test of TLS; install openssl, which makes its certificate");
+        return;
+    }
+    servers.sql("ALTER SYSTEM SET ssl = on").unwrap();
+    servers.crash_and_restart().unwrap();
+    let url = format!("{}?sslmode=require", servers.url());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(data.join("server.crt")).unwrap()).unwrap();
+    let tls = |roots| {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+    };
+    let db = Database::options().tls(tls(roots)).open(&url).unwrap();
+    let is_encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let plan = vec![Statement::new(is_encrypted, [])];
+    assert_eq!(db.submit_statements(plan).wait().unwrap()[0].rows, [[Value::Bool(true)]]);
+    let nobody = rustls::RootCertStore::empty();
+    let refused = Database::options().tls(tls(nobody)).open(&url);
+    assert!(matches!(refused, Err(Error::Connect { .. })), "{refused:?}");
+    servers.stop().unwrap();
+}

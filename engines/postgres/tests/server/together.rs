@@ -1,0 +1,223 @@
+//! Plans of one group: one failing, many failing, the order, results, deferred constraints.
+
+use std::sync::mpsc;
+
+use groupcommit_postgres::{Database, Error, Failure, Rejected, Statement, Ticket, Value};
+
+use crate::server::{ids, insert, open};
+
+/// Submits while the database is held up, so that all go into one group.
+pub(crate) fn in_one_group<T>(db: &Database, submit: impl FnOnce() -> T) -> T {
+    let (started, has_started) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let held: Ticket<(), Error> = db.submit(move |_| {
+        started.send(()).unwrap();
+        released.recv().unwrap_err(); // until the other end is dropped
+        Ok(())
+    });
+    has_started.recv().unwrap();
+    let submitted = submit();
+    drop(release);
+    held.wait().unwrap();
+    submitted
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, Failure<Error>>) -> String {
+    match result {
+        Err(Failure::Rejected(Rejected::Caller(Error::Server(error)))) => {
+            error.code().unwrap().code().to_owned()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_plan_failing_among_a_thousand_fails_alone_and_the_others_take_one_commit() {
+    let db = open();
+    let before = db.stats();
+    let tickets: Vec<_> = in_one_group(&db, || {
+        (0..1_000)
+            .map(|id| db.submit_statements(vec![insert(if id == 500 { 499 } else { id })]))
+            .collect()
+    });
+    for (id, ticket) in (0_i64..).zip(tickets) {
+        let result = ticket.wait();
+        if id == 500 {
+            assert_eq!(code(result), "23505");
+        } else {
+            let results = result.unwrap();
+            assert_eq!((results.len(), results[0].rows_affected), (1, 1));
+        }
+    }
+    assert_eq!(ids(&db), (0..1_000).filter(|&id| id != 500).collect::<Vec<_>>());
+    let after = db.stats();
+    assert_eq!(after.committed - before.committed, 1_000); // one of which held the others up
+    // Sending takes time, and a group has no more than so much.
+    let groups = after.group_transactions.count - before.group_transactions.count;
+    assert!(after.commits - before.commits <= groups, "{after:?}");
+    assert_eq!(after.flushes, before.flushes);
+}
+
+#[test]
+fn of_many_plans_that_fail_each_fails_alone_behind_savepoints() {
+    let db = open();
+    let before = db.stats();
+    let tickets: Vec<_> = in_one_group(&db, || {
+        (0..600)
+            .map(|id| {
+                let again = insert(if id % 3 == 2 { id - 1 } else { id });
+                db.submit_statements(vec![
+                    Statement::new("INSERT INTO t VALUES ($1, 'first')", [(10_000 + id).into()]),
+                    again,
+                ])
+            })
+            .collect()
+    });
+    for (id, ticket) in (0..).zip(tickets) {
+        let result = ticket.wait();
+        if id % 3 == 2 {
+            assert_eq!(code(result), "23505");
+        } else {
+            assert_eq!(result.unwrap().len(), 2);
+        }
+    }
+    let good = || (0..600).filter(|id| id % 3 != 2);
+    assert_eq!(ids(&db), good().chain(good().map(|id| 10_000 + id)).collect::<Vec<_>>());
+    let after = db.stats();
+    let groups = after.group_transactions.count - before.group_transactions.count;
+    let commits = after.commits - before.commits;
+    assert!(commits <= 600 / 50 + 2 * groups, "{commits} commits");
+}
+
+#[test]
+fn plans_run_in_submission_order_and_get_their_own_results() {
+    let db = open();
+    db.submit_statements(vec![insert(0)]).wait().unwrap();
+    let append = "UPDATE t SET v = v || $1 || ',' WHERE id = 0 RETURNING length(v), v, $2::bool, \
+                  NULL, 1.5::float8, '\\x00ff'::bytea";
+    let tickets: Vec<_> = in_one_group(&db, || {
+        (0..500_i64)
+            .map(|place| {
+                let params = [place.to_string().into(), (place % 2 == 0).into()];
+                db.submit_statements(vec![Statement::new(append, params)])
+            })
+            .collect()
+    });
+    let mut expected = "row 0".to_owned();
+    for (place, ticket) in (0..).zip(tickets) {
+        expected.extend([place.to_string().as_str(), ","]);
+        let mut results = ticket.wait().unwrap();
+        let row = results.remove(0).rows.remove(0);
+        let length = i64::try_from(expected.len()).unwrap();
+        let bytes = Value::Bytes(vec![0, 255]);
+        let values: Vec<Value> = vec![
+            length.into(),
+            expected.as_str().into(),
+            (place % 2 == 0).into(),
+            Value::Null,
+            1.5.into(),
+            bytes,
+        ];
+        assert_eq!(row, values);
+    }
+}
+
+#[test]
+fn a_deferred_constraint_is_charged_to_the_one_who_left_it_and_no_neighbour_repairs_it() {
+    let db = open();
+    db.exclusive(|alone| {
+        alone.batch(
+            "CREATE TABLE child (id int, of bigint REFERENCES t DEFERRABLE INITIALLY DEFERRED)",
+        )
+    })
+    .unwrap();
+    let child = |of: i64| Statement::new("INSERT INTO child VALUES (1, $1)", [of.into()]);
+    let [left, repairs, whole] = in_one_group(&db, || {
+        [vec![child(1)], vec![insert(1)], vec![child(2), insert(2)]]
+            .map(|plan| db.submit_statements(plan))
+    });
+    assert_eq!(code(left.wait()), "23503");
+    repairs.wait().unwrap();
+    whole.wait().unwrap();
+    assert_eq!(ids(&db), [1, 2]);
+}
+
+#[test]
+fn a_closure_that_makes_nothing_of_an_error_is_rejected_all_the_same() {
+    let db = open();
+    let [fails, follows] = in_one_group(&db, || {
+        [1, 2].map(|id| {
+            db.submit(move |tx| {
+                tx.run(&[insert(id)])?;
+                if id == 1 {
+                    assert!(tx.run(&[insert(1)]).is_err());
+                }
+                Ok::<_, Error>(id)
+            })
+        })
+    });
+    let failed = fails.wait();
+    assert!(matches!(failed, Err(Failure::Rejected(Rejected::Engine(_)))), "{failed:?}");
+    assert_eq!(follows.wait().unwrap(), 2);
+    assert_eq!(ids(&db), [2]);
+}
+
+#[test]
+fn plans_and_closures_share_a_group() {
+    let db = open();
+    let (plan, closure, bad, last) = in_one_group(&db, || {
+        (
+            db.submit_statements(vec![insert(1)]),
+            db.submit(|tx| tx.query("SELECT count(*) FROM t", [])),
+            db.submit_statements(vec![insert(1)]),
+            db.submit(|tx| tx.query("SELECT count(*) FROM t", [])),
+        )
+    });
+    assert_eq!(plan.wait().unwrap()[0].rows_affected, 1);
+    assert_eq!(closure.wait().unwrap(), [[Value::Int(1)]]);
+    assert_eq!(code(bad.wait()), "23505");
+    assert_eq!(last.wait().unwrap(), [[Value::Int(1)]]);
+}
+
+#[test]
+fn a_schema_that_changes_under_prepared_statements_is_followed() {
+    let db = open();
+    let all = || vec![Statement::new("SELECT * FROM t", [])];
+    db.submit_statements(vec![insert(1)]).wait().unwrap();
+    assert_eq!(db.submit_statements(all()).wait().unwrap()[0].columns.len(), 2);
+    let add = Statement::new("ALTER TABLE t ADD COLUMN w int DEFAULT 7", []);
+    db.submit_statements(vec![add]).wait().unwrap();
+    let results = db.submit_statements(all()).wait().unwrap();
+    assert_eq!(results[0].rows, [[Value::Int(1), "row 1".into(), Value::Int(7)]]);
+}
+
+#[test]
+fn a_deferred_constraint_that_a_member_drops_is_charged_to_nobody() {
+    let db = open();
+    let run = |sql: &str| db.submit_statements(vec![Statement::new(sql, [])]);
+    let create = "CREATE TABLE child (of bigint REFERENCES t DEFERRABLE INITIALLY DEFERRED)";
+    let [made, left, dropped, inserted] = in_one_group(&db, || {
+        [
+            run(create),
+            run("INSERT INTO child VALUES (7)"),
+            run("DROP TABLE child"),
+            db.submit_statements(vec![insert(1)]),
+        ]
+    });
+    made.wait().unwrap();
+    assert_eq!(code(left.wait()), "23503");
+    dropped.wait().unwrap();
+    inserted.wait().unwrap();
+    assert_eq!(ids(&db), [1]);
+}
+
+#[test]
+fn a_statement_to_prepare_behind_a_long_answer_waits_for_nobody() {
+    let db = open();
+    let series = "SELECT n::int8, repeat('x', 1000) FROM generate_series(1, 20000) AS n";
+    db.submit_statements(vec![Statement::new(series, [])]).wait().unwrap();
+    // The first is prepared by now and is not waited for; the second has to be prepared.
+    let plan = vec![Statement::new(series, []), Statement::new("SELECT 1::int8", [])];
+    let results = db.submit_statements(plan).wait().unwrap();
+    assert_eq!((results[0].rows.len(), &results[1].rows[0][0]), (20_000, &Value::Int(1)));
+}

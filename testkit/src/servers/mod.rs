@@ -1,0 +1,210 @@
+//! Throw-away database servers, for tests and measurements.
+//!
+//! Every set of servers lives in a folder of its own below [`home`], runs as an account of its own
+//! where the caller is root, listens on a free port of the loopback and on a socket in its folder,
+//! and writes as durably as a server in use does.
+//!
+//! Invariants:
+//! 1. A folder says who owns it (`owner`): a process by its number and its start, or nobody, which
+//!    keeps the servers until they are stopped by name. [`sweep`] removes what the dead left.
+//! 2. Servers that belong to a process end with it, however it ends: a shell waits for the end of a
+//!    pipe that only this process holds open.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+pub mod postgres;
+
+/// How long the servers of one set live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// As long as the process that started them.
+    Process,
+    /// Until they are stopped.
+    Kept,
+}
+
+/// Why servers could not be started or stopped, as a sentence.
+#[derive(Debug)]
+pub struct Trouble(pub String);
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Trouble {
+    let what = format!("could not {doing} {}", path.display());
+    move |error| Trouble(format!("{what}: {error}"))
+}
+
+/// The folder of all throw-away servers of this machine's user; accounts of servers can reach it.
+///
+/// # Errors
+///
+/// What the file system says.
+pub fn home() -> Result<PathBuf, Trouble> {
+    let home = std::env::temp_dir().join("groupcommit-servers");
+    fs::create_dir_all(&home).map_err(failed("create", &home))?;
+    // Who may not own it need not set it: it was made so.
+    drop(fs::set_permissions(&home, fs::Permissions::from_mode(0o755)));
+    Ok(home)
+}
+
+/// The folder of one set of servers, with its owner.
+#[derive(Debug)]
+struct Place {
+    folder: PathBuf,
+    /// Ends the servers when its standard input does.
+    watcher: Option<Child>,
+}
+
+impl Place {
+    /// A new folder whose name begins with `kind`, given to `account` where there is one.
+    fn new(kind: &str, life: Life, account: Option<&str>) -> Result<Self, Trouble> {
+        let home = home()?;
+        let folder = (0..10_000)
+            .map(|number| home.join(format!("{kind}-{}-{number}", std::process::id())))
+            .find(|folder| fs::create_dir(folder).is_ok())
+            .ok_or_else(|| Trouble(format!("could not create a folder in {}", home.display())))?;
+        let owner = match life {
+            Life::Process => identity(std::process::id()).unwrap_or_default(),
+            Life::Kept => KEPT.to_owned(),
+        };
+        let file = folder.join("owner");
+        fs::write(&file, owner).map_err(failed("write", &file))?;
+        if let Some(account) = account {
+            run(Command::new("chown").arg(account).arg(&folder))?;
+        }
+        Ok(Self { folder, watcher: None })
+    }
+
+    /// Lets a shell run `stop` and remove the folder when this process is gone.
+    fn watch(&mut self, stop: &str) -> Result<(), Trouble> {
+        let script = format!("cat >/dev/null; {stop}; rm -rf {}", quoted(&self.folder));
+        let watcher = Command::new("setsid")
+            .args(["sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed("start a watcher for", &self.folder))?;
+        self.watcher = Some(watcher);
+        Ok(())
+    }
+
+    /// Has the watcher stop the servers now, and waits for it.
+    fn end(&mut self) {
+        if let Some(mut watcher) = self.watcher.take() {
+            drop(watcher.stdin.take());
+            drop(watcher.wait());
+        }
+    }
+}
+
+const KEPT: &str = "kept";
+
+/// A process by its number and the time it was started, since numbers are used again.
+fn identity(process: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may hold spaces; it ends with the last parenthesis.
+    let after_name = &stat[stat.rfind(')')? + 2..];
+    Some(format!("{process} {}", after_name.split(' ').nth(19)?))
+}
+
+/// Stops and removes the servers whose process is gone, and with `all` every other one too; returns
+/// the folders that it removed.
+///
+/// # Errors
+///
+/// What kept one from being stopped or removed.
+pub fn sweep(all: bool) -> Result<Vec<PathBuf>, Trouble> {
+    let home = home()?;
+    let mut removed = Vec::new();
+    for entry in fs::read_dir(&home).map_err(failed("list", &home))?.flatten() {
+        let folder = entry.path();
+        let owner = fs::read_to_string(folder.join("owner")).unwrap_or_default();
+        let number = owner.split(' ').next().and_then(|number| number.parse().ok());
+        let lives = owner == KEPT || number.and_then(identity).is_some_and(|now| now == owner);
+        // A folder without an owner is being made, or was left half made.
+        let is_new = owner.is_empty()
+            && entry
+                .metadata()
+                .and_then(|data| data.modified())
+                .is_ok_and(|time| time.elapsed().is_ok_and(|age| age.as_secs() < 60));
+        if (lives || is_new) && !(all && owner == KEPT) {
+            continue;
+        }
+        postgres::stop_in(&folder)?;
+        fs::remove_dir_all(&folder).map_err(failed("remove", &folder))?;
+        removed.push(folder);
+    }
+    Ok(removed)
+}
+
+/// A port that is free now.
+fn free_port() -> Result<u16, Trouble> {
+    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    listener
+        .map(|address| address.port())
+        .map_err(|error| Trouble(format!("could not find a free port: {error}")))
+}
+
+/// `program` as `account`, where there is one.
+fn command_as(account: Option<&str>, program: &Path) -> Command {
+    let mut command = match account {
+        Some(account) => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", account, "--regid", account, "--init-groups", "--"]);
+            command.arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    // The caller's folder may not be one that the account can enter.
+    command.current_dir("/").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end and returns what it printed.
+fn run(command: &mut Command) -> Result<String, Trouble> {
+    let output = command
+        .output()
+        .map_err(|error| Trouble(format!("could not start {command:?}: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Trouble(format!(
+        "{command:?} ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    )))
+}
+
+fn append(path: &Path, text: &str) -> Result<(), Trouble> {
+    fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(failed("write", path))
+}
+
+/// A path as a word of a shell's command.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// Whether this process may become other accounts.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
