@@ -25,7 +25,10 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
-    ("groupcommit-testkit-power", &["groupcommit-core", "groupcommit-sqlite"]),
+    (
+        "groupcommit-testkit-power",
+        &["groupcommit-core", "groupcommit-sqlite", "groupcommit-lmdb", "groupcommit-rocksdb"],
+    ),
 ];
 
 pub(crate) fn check() -> Result<()> {

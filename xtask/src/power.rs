@@ -38,7 +38,7 @@ pub(crate) struct CutOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u64,
 
-    /// The engine under test
+    /// The engine under test: `sqlite`, `lmdb` or `rocksdb`
     #[arg(long, value_name = "NAME", default_value = "sqlite")]
     engine: String,
 
@@ -65,7 +65,8 @@ pub(crate) struct FaultOptions {
 }
 
 pub(crate) fn cut(options: &CutOptions) -> Result<()> {
-    let program = program::build(PACKAGE.0, PACKAGE.1, true)?;
+    let features: &[&str] = if options.engine == "rocksdb" { &["rocksdb"] } else { &[] };
+    let program = program::build_with(PACKAGE.0, PACKAGE.1, features, true)?;
     let media: Vec<&str> = match &options.medium {
         Some(medium) => vec![medium],
         None => MEDIA.to_vec(),

@@ -18,9 +18,22 @@ pub(crate) fn cargo() -> Command {
 
 /// Builds a program of the workspace and returns its path.
 pub(crate) fn build(package: &str, name: &str, release: bool) -> Result<PathBuf> {
+    build_with(package, name, &[], release)
+}
+
+/// As [`build`], with features of the package.
+pub(crate) fn build_with(
+    package: &str,
+    name: &str,
+    features: &[&str],
+    release: bool,
+) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
     command.args(["--package", package, "--bin", name]);
+    if !features.is_empty() {
+        command.args(["--features", &features.join(",")]);
+    }
     if release {
         command.arg("--release");
     }

@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use groupcommit_core::Outcome;
 use serde::Serialize;
@@ -97,6 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     match options.engine {
         Engine::Sqlite => run_all::<Sqlite>(options),
+        engine => bail!(
+            "no faults are made for {}: what should come of them is known for SQLite alone",
+            engine.as_str()
+        ),
     }
 }
 

@@ -10,20 +10,26 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use nix::sys::signal::Signal;
 use serde::Serialize;
 
+#[cfg(feature = "rocksdb")]
+use crate::subject::Rocksdb;
 use crate::{
     control::{self, Control},
     medium::{self, Medium, Switch},
-    record::Reader,
+    record::{Reader, Record as Recorded},
     schedule::{End, Schedule, Terms},
-    subject::{Engine, Sqlite, Subject},
+    subject::{Engine, Lmdb, Sqlite, Subject},
     verify::{self, Promised, Violations},
     writer,
 };
 
 /// How long a writer may take: none waits for ever, whatever the disk does.
 const WRITER_LIMIT: Duration = Duration::from_mins(2);
+
+/// How much of one step of waiting counts.
+const STEP_MAX: Duration = Duration::from_secs(1);
 
 /// Options of `powercut`.
 #[derive(Debug, Clone, Args)]
@@ -128,6 +134,9 @@ pub(crate) fn folder(dir: Option<&Path>) -> PathBuf {
 pub(crate) fn run(options: &Options) -> Result<()> {
     match options.engine {
         Engine::Sqlite => cycles::<Sqlite>(options),
+        Engine::Lmdb => cycles::<Lmdb>(options),
+        #[cfg(feature = "rocksdb")]
+        Engine::Rocksdb => cycles::<Rocksdb>(options),
     }
 }
 
@@ -145,11 +154,13 @@ pub(crate) fn run_writer(options: &WriterOptions) -> Result<()> {
         medium::Kind::Device => Switch::File(options.switch.clone()),
     };
     let seed = options.seed ^ options.cycle << 8;
-    match options.engine {
-        Engine::Sqlite => {
-            writer::write::<Sqlite>(&options.folder, &options.records, run, switch, seed)
-        }
-    }
+    let write = match options.engine {
+        Engine::Sqlite => writer::write::<Sqlite>,
+        Engine::Lmdb => writer::write::<Lmdb>,
+        #[cfg(feature = "rocksdb")]
+        Engine::Rocksdb => writer::write::<Rocksdb>,
+    };
+    write(&options.folder, &options.records, run, switch, seed)
 }
 
 /// What goes on from cycle to cycle.
@@ -209,10 +220,11 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
         done += 1;
         if !session.violations.is_none() {
             println!(
-                "replay with: --seed {} --first {begun_at} --cycles {} --medium {}",
+                "replay with: --engine {} --medium {} --seed {} --first {begun_at} --cycles {}",
+                options.engine.as_str(),
+                options.medium.as_str(),
                 options.seed,
                 cycle - begun_at + 1,
-                options.medium.as_str(),
             );
             break;
         }
@@ -274,12 +286,17 @@ impl Session<'_> {
                 self.arm(schedule);
             }
             let status = self.run_writer(cycle, index, &records)?;
-            self.acknowledged += self.promised.take_in(&reader.read()?);
-            let killed = status.and_then(|status| status.signal()) == Some(9);
+            let recorded = reader.read()?;
+            self.acknowledged += self.promised.take_in(&recorded);
+            let signal = status.and_then(|status| status.signal());
+            let killed = signal == Some(Signal::SIGKILL as i32);
+            let has_power =
+                self.medium.disk().cache().has_power() && !recorded.contains(&Recorded::Cutting);
+            let without_page = S::IS_MAPPED && signal == Some(Signal::SIGBUS as i32) && !has_power;
             self.kills += u64::from(killed);
             let ended_well = status.is_some_and(|status| status.success());
             // One that was to kill itself may have ended for want of power before.
-            if !(ended_well || killed && run.end == End::Kill) {
+            if !(ended_well || without_page || killed && run.end == End::Kill) {
                 println!("cycle {cycle}: the writer ended with {status:?}");
                 self.violations.other += 1;
             }
@@ -343,16 +360,19 @@ impl Session<'_> {
 }
 
 fn wait(mut child: Child) -> Result<Option<ExitStatus>> {
-    let began = Instant::now();
+    let mut waited = Duration::ZERO;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if began.elapsed() > WRITER_LIMIT {
+        if waited > WRITER_LIMIT {
             child.kill()?;
             child.wait()?;
             return Ok(None);
         }
+        let began = Instant::now();
         thread::sleep(Duration::from_millis(1));
+        // More passes only while this process is stopped, and the writer with it.
+        waited += began.elapsed().min(STEP_MAX);
     }
 }

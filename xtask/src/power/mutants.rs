@@ -26,8 +26,13 @@ use super::records::MUTANTS;
 const CYCLES: u64 = 20;
 
 /// Each mutant: its patch, what it does, and what the harness is told besides the seed.
-const ALL: [(&str, &str, &[&str]); 4] = [
+const ALL: [(&str, &str, &[&str]); 5] = [
     ("flush-skipped", "the log is not flushed at all", &["--medium", "shutdown"]),
+    (
+        "lmdb-flush-skipped",
+        "the data file of LMDB is not flushed after commits, which sync all but the meta page",
+        &["--medium", "shutdown", "--engine", "lmdb"],
+    ),
     (
         "watermark-late",
         "a flush resolves also what was committed after it began",

@@ -118,6 +118,10 @@ impl Cache {
         self.contents.get(&inode).map(|content| content.seen.len() as u64)
     }
 
+    pub(crate) fn has_power(&self) -> bool {
+        self.has_power
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }

@@ -1,5 +1,9 @@
 //! The database under test, as the harness drives it: a handful of methods for each engine.
 
+mod keyed;
+mod lmdb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod sqlite;
 
 use std::path::Path;
@@ -10,6 +14,9 @@ use groupcommit_core::{Failure, Outcome};
 
 use crate::plan::{Found, Planned};
 
+pub(crate) use lmdb::Lmdb;
+#[cfg(feature = "rocksdb")]
+pub(crate) use rocksdb::Rocksdb;
 pub(crate) use sqlite::Sqlite;
 
 /// Which engine.
@@ -17,12 +24,20 @@ pub(crate) use sqlite::Sqlite;
 pub(crate) enum Engine {
     /// SQLite
     Sqlite,
+    /// LMDB
+    Lmdb,
+    /// RocksDB
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
 }
 
 impl Engine {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
+            Self::Lmdb => "lmdb",
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => "rocksdb",
         }
     }
 }
@@ -67,6 +82,10 @@ pub(crate) trait Subject: Clone + Send + Sync + 'static {
 
     /// How the name of the file ends that checkpoints are written to.
     const DATA: &'static str;
+
+    /// Whether it reads its files through a memory map: a page that is not in memory when the power
+    /// is gone then ends the process, by `SIGBUS`.
+    const IS_MAPPED: bool;
 
     /// Opens the database in `folder`, and creates what the transactions need.
     fn open(folder: &Path) -> Result<Self>;

@@ -56,6 +56,7 @@ fn fail(tx: &mut Transaction<'_>, failing: Failing) -> rusqlite::Result<()> {
 impl Subject for Sqlite {
     const LOG: &'static str = "-wal";
     const DATA: &'static str = ".db";
+    const IS_MAPPED: bool = false;
 
     fn open(folder: &Path) -> Result<Self> {
         let database = Database::open(folder.join(FILE))?;
