@@ -62,12 +62,12 @@ impl WalOptions {
         at_least_one("rows", self.rows)?;
         at_least_one("in-flight", self.in_flight)?;
         Condition::check_all(&self.conditions, &Condition::WAL, "wal")?;
-        self.common.check()?;
         if self.common.flush_delays.iter().any(|delay| !delay.is_zero()) {
             return Err(LabError::Options(
                 "RocksDB's own flushes cannot be delayed; leave --flush-delay out".to_owned(),
             ));
         }
+        self.common.check()?;
         check_settings(&self.settings())
     }
 
