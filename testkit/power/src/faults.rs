@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use groupcommit_core::Outcome;
 use serde::Serialize;
@@ -95,13 +95,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("failing disks skipped; missing: {missing}");
         return Ok(());
     }
-    match options.engine {
-        Engine::Sqlite => run_all::<Sqlite>(options),
-        engine => bail!(
-            "no faults are made for {}: what should come of them is known for SQLite alone",
-            engine.as_str()
-        ),
-    }
+    ensure!(
+        options.engine == Engine::Sqlite,
+        "no faults are made for {}: what should come of them is known for SQLite alone",
+        options.engine.as_str()
+    );
+    run_all::<Sqlite>(options)
 }
 
 fn run_all<S: Subject>(options: &Options) -> Result<()> {

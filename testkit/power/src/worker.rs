@@ -37,10 +37,8 @@ pub(crate) struct Told {
 /// The worker's end: answers each line of standard input with one.
 pub(crate) fn serve(engine: Engine) -> Result<()> {
     std::panic::set_hook(Box::new(|_| {})); // transactions panic on purpose
-    match engine {
-        Engine::Sqlite => answer_all::<Sqlite>(),
-        engine => bail!("no faults are made for {}", engine.as_str()),
-    }
+    ensure!(engine == Engine::Sqlite, "no faults are made for {}", engine.as_str());
+    answer_all::<Sqlite>()
 }
 
 fn answer_all<S: Subject>() -> Result<()> {
