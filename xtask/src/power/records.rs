@@ -122,6 +122,8 @@ pub(crate) struct Caught {
     pub(crate) what: String,
     pub(crate) medium: String,
     /// In which cycle.
+    /// The seed that caught it.
+    pub(crate) seed: u64,
     pub(crate) cycles: u64,
     pub(crate) lost: u64,
     /// Violations of other kinds.
@@ -225,18 +227,19 @@ pub(crate) fn controls() -> Result<String> {
 pub(crate) fn mutants() -> Result<String> {
     let Dated { place, record } = load::<Dated<Mutants>>(MUTANTS)?;
     let mut table = String::from(
-        "| mutant | what it does | medium | caught in cycle | acknowledged and lost | other |\n\
-         |---|---|---|---|---|---|\n",
+        "| mutant | what it does | medium | caught in cycle | of seed | acknowledged and lost | other |\n\
+         |---|---|---|---|---|---|---|\n",
     );
     for caught in &record.caught {
         writeln!(
             table,
-            "| `{}` | {} | {} | {} of at most {} | {} | {} |",
+            "| `{}` | {} | {} | {} of at most {} | {} | {} | {} |",
             caught.mutant,
             caught.what,
             caught.medium,
             caught.cycles,
             record.cycles_max,
+            caught.seed,
             caught.lost,
             caught.other,
         )?;
