@@ -46,6 +46,12 @@ fn a_destructor_that_panics_after_its_ticket_was_dropped() {
     let pipeline = open(&disk);
     for bytes in [0, 1] {
         let terms = Terms { bytes, ..Terms::default() };
+        // Held back until the tickets are gone; else the last to drop might be this thread.
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let before = pipeline.submit(Terms::default(), move |_: &mut common::Tx| {
+            released.recv().ok();
+            Ok::<_, String>(())
+        });
         let captured = PanicsWhenDropped;
         drop(pipeline.submit(terms, move |tx: &mut common::Tx| {
             let _captured = &captured;
@@ -53,6 +59,8 @@ fn a_destructor_that_panics_after_its_ticket_was_dropped() {
             Ok::<_, String>(())
         }));
         drop(pipeline.submit(terms, |_: &mut common::Tx| Ok::<_, String>(PanicsWhenDropped)));
+        release.send(()).unwrap();
+        wait(before).unwrap();
         wait(pipeline.submit(Terms::default(), put(2))).unwrap();
     }
     pipeline.close().unwrap();
