@@ -35,25 +35,7 @@ pub(crate) fn settle(
     xid: &str,
     within: Duration,
 ) -> Result<Settled, Unsettled> {
-    let until = Instant::now() + within;
-    let mut attempts = 0;
-    loop {
-        let why = match ask(connector, &server.cluster, Some(server), xid) {
-            Ok(Asked::Settled(settled)) => return Ok(settled),
-            Ok(Asked::Later) => "it is still in progress".to_owned(),
-            Err(Trouble::Final(why)) => return Err(unsettled(server, xid, why)),
-            Err(Trouble::Passing(why)) => why,
-        };
-        if Instant::now() >= until {
-            return Err(unsettled(server, xid, why));
-        }
-        thread::sleep(pause(attempts));
-        attempts += 1;
-    }
-}
-
-fn unsettled(server: &Server, xid: &str, why: String) -> Unsettled {
-    Unsettled { xid: xid.to_owned(), cluster: server.cluster.clone(), why }
+    settle_within(connector, &server.cluster, Some(server), xid, within)
 }
 
 /// As [`settle`], for an outcome that was left open before.
@@ -62,17 +44,29 @@ pub(crate) fn settle_later(
     open: &Unsettled,
     within: Duration,
 ) -> Result<Settled, Unsettled> {
+    settle_within(connector, &open.cluster, None, &open.xid, within)
+}
+
+/// Asks again, with pauses that grow, until there is an answer that stays or the time is over.
+fn settle_within(
+    connector: &Connector,
+    cluster: &str,
+    server: Option<&Server>,
+    xid: &str,
+    within: Duration,
+) -> Result<Settled, Unsettled> {
+    let unsettled = |why| Unsettled { xid: xid.to_owned(), cluster: cluster.to_owned(), why };
     let until = Instant::now() + within;
     let mut attempts = 0;
     loop {
-        let why = match ask(connector, &open.cluster, None, &open.xid) {
+        let why = match ask(connector, cluster, server, xid) {
             Ok(Asked::Settled(settled)) => return Ok(settled),
             Ok(Asked::Later) => "it is still in progress".to_owned(),
-            Err(Trouble::Final(why)) => return Err(Unsettled { why, ..open.clone() }),
+            Err(Trouble::Final(why)) => return Err(unsettled(why)),
             Err(Trouble::Passing(why)) => why,
         };
         if Instant::now() >= until {
-            return Err(Unsettled { why, ..open.clone() });
+            return Err(unsettled(why));
         }
         thread::sleep(pause(attempts));
         attempts += 1;

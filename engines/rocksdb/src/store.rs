@@ -120,6 +120,7 @@ impl Flush for Flusher {
     fn flush(&self) -> Result<(), Cause> {
         // Closing flushed everything there was.
         let Some(db) = self.0.db() else { return Ok(()) };
+        // Never in use, only where tests and experiments show a slower disk.
         if !self.0.flush_delay.is_zero() {
             thread::sleep(self.0.flush_delay);
         }
