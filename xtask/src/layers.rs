@@ -5,12 +5,13 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
-    ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit-statement", &[]),
+    ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
-    ("groupcommit-postgres", &["groupcommit-core"]),
+    ("groupcommit-postgres", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
         "groupcommit",
