@@ -59,7 +59,7 @@ pub(crate) struct Options {
     repeat_wal: u64,
 
     /// End a measurement after so many seconds
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
     seconds_limit: f64,
 
     /// Rows of each setting

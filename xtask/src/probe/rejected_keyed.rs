@@ -1,6 +1,6 @@
 //! One transaction that fails among a thousand that are submitted at once, on the key-value engines.
 
-use std::{path::Path, sync::mpsc};
+use std::{io, path::Path, sync::mpsc};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -32,13 +32,27 @@ pub(super) fn measure(engine: Engine, folder: &Path) -> Result<Rejected> {
 /// Transactions committed and rejected, and flushes.
 type Outcomes = ([u64; 2], u64);
 
+/// A database that one row can be put into.
+trait Puts: Submit {
+    fn put(tx: &mut Self::Transaction<'_>, key: u64) -> io::Result<()>;
+}
+
+impl Puts for lmdb::Database {
+    fn put(tx: &mut lmdb::Transaction<'_>, key: u64) -> io::Result<()> {
+        let table = tx.main_table();
+        table.put(tx, &key.to_be_bytes(), b"value").map_err(io::Error::other)
+    }
+}
+
+impl Puts for rocksdb::Database {
+    fn put(tx: &mut rocksdb::Transaction<'_>, key: u64) -> io::Result<()> {
+        tx.put(key.to_be_bytes(), b"value").map_err(io::Error::other)
+    }
+}
+
 fn on_lmdb(path: &Path, failing: Option<u64>) -> Result<Outcomes> {
     let db = lmdb::Database::open(path)?;
-    let put = |tx: &mut lmdb::Transaction<'_>, key: u64| {
-        let table = tx.main_table();
-        table.put(tx, &key.to_be_bytes(), b"value").map_err(|error| error.to_string())
-    };
-    let counts = outcomes(&db, failing, put)?;
+    let counts = outcomes(&db, failing)?;
     let table = db.main_table();
     let rows = db.read(|tx| table.len(tx))?;
     ensure!(rows == counts.0[0], "{rows} rows of {} committed", counts.0[0]);
@@ -48,10 +62,7 @@ fn on_lmdb(path: &Path, failing: Option<u64>) -> Result<Outcomes> {
 
 fn on_rocksdb(path: &Path, failing: Option<u64>) -> Result<Outcomes> {
     let db = rocksdb::Database::open(path)?;
-    let put = |tx: &mut rocksdb::Transaction<'_>, key: u64| {
-        tx.put(key.to_be_bytes(), b"value").map_err(|error| error.to_string())
-    };
-    let counts = outcomes(&db, failing, put)?;
+    let counts = outcomes(&db, failing)?;
     let rows = db.read(|snapshot| {
         let entries = snapshot.iterator(rocksdb::rocksdb::IteratorMode::Start);
         Ok::<_, rocksdb::Error>(entries.count() as u64)
@@ -62,26 +73,22 @@ fn on_rocksdb(path: &Path, failing: Option<u64>) -> Result<Outcomes> {
 }
 
 /// Submits all at once; the failing one fails after it has written a row of its own.
-fn outcomes<D: Submit>(
-    db: &D,
-    failing: Option<u64>,
-    put: fn(&mut D::Transaction<'_>, u64) -> Result<(), String>,
-) -> Result<Outcomes> {
+fn outcomes<D: Puts>(db: &D, failing: Option<u64>) -> Result<Outcomes> {
     // Holds the database up: what is submitted meanwhile is queued.
     let (let_go, held) = mpsc::channel::<()>();
     let (started, has_started) = mpsc::channel();
     let first = db.submit_with(Terms::default(), move |_| {
         let _nobody_listens = started.send(());
         let _until_let_go = held.recv();
-        Ok::<_, String>(())
+        Ok::<_, io::Error>(())
     });
     has_started.recv().context("nothing is executed")?;
     let flushes_before = db.statistics().flushes;
     let tickets: Vec<_> = (0..TRANSACTIONS)
         .map(|key| {
             db.submit_with(Terms::default(), move |tx| {
-                put(tx, key)?;
-                if failing == Some(key) { Err("it was to fail".to_owned()) } else { Ok(()) }
+                D::put(tx, key)?;
+                if failing == Some(key) { Err(io::Error::other("it was to fail")) } else { Ok(()) }
             })
         })
         .collect();
