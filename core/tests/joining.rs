@@ -12,7 +12,25 @@ use std::sync::{Arc, mpsc};
 #[cfg(not(shuttle))]
 use common::{Memory, Tx};
 #[cfg(not(shuttle))]
-use groupcommit_core::{GROUP_TRANSACTIONS_MAX, Pipeline, Ticket};
+use groupcommit_core::{Clock, GROUP_TRANSACTIONS_MAX, Pipeline, Settings, Ticket};
+
+/// A clock that stands still, so that no group has run long enough, however busy the machine is.
+#[cfg(not(shuttle))]
+#[derive(Debug)]
+struct StandsStill;
+
+#[cfg(not(shuttle))]
+impl Clock for StandsStill {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(not(shuttle))]
+fn open_without_time(disk: &Arc<Disk>) -> Arc<Pipeline<Memory>> {
+    let settings = Settings { clock: Arc::new(StandsStill), ..Settings::default() };
+    Arc::new(Pipeline::new(Memory(disk.clone()), settings))
+}
 
 /// Submits a transaction that writes 0 and goes on once it is let go; returns when it is executed.
 #[cfg(not(shuttle))]
@@ -64,7 +82,7 @@ fn every_promise_holds_for_those_who_join() {
 #[test]
 fn what_arrives_while_a_group_is_executed_joins_it_where_a_commit_waits() {
     for (disk, commits) in [(Disk::for_which_commits_wait(), 1), (Disk::new(), 2)] {
-        let pipeline = open(&disk);
+        let pipeline = open_without_time(&disk);
         let (first, let_go) = hold_up(&pipeline);
         let tickets: Vec<_> =
             (1..6).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
@@ -83,7 +101,7 @@ fn what_arrives_while_a_group_is_executed_joins_it_where_a_commit_waits() {
 #[test]
 fn a_group_takes_in_no_more_than_its_caps() {
     let disk = Disk::for_which_commits_wait();
-    let pipeline = open(&disk);
+    let pipeline = open_without_time(&disk);
     let (first, let_go) = hold_up(&pipeline);
     let last = GROUP_TRANSACTIONS_MAX as u64 + 10;
     let tickets: Vec<_> =
@@ -103,7 +121,7 @@ fn a_group_takes_in_no_more_than_its_caps() {
 #[test]
 fn nobody_joins_across_an_exclusive() {
     let disk = Disk::for_which_commits_wait();
-    let pipeline = open(&disk);
+    let pipeline = open_without_time(&disk);
     let (first, let_go) = hold_up(&pipeline);
     let before = pipeline.submit(Terms::default(), put(1));
     let exclusive = {
@@ -121,7 +139,8 @@ fn nobody_joins_across_an_exclusive() {
     let after = pipeline.submit(Terms::default(), put(3));
     let_go.send(()).expect("is held up");
     first.wait().expect("durable");
-    (before.wait().expect("durable"), after.wait().expect("durable"));
+    assert_eq!(before.wait().expect("durable"), 1);
+    assert_eq!(after.wait().expect("durable"), 3);
     exclusive.join().expect("ends").expect("durable");
     assert_eq!(disk.durable(), [0, 1, 2, 3]);
     assert_eq!(pipeline.stats().commits, 3, "two groups and the exclusive");
@@ -133,7 +152,7 @@ fn nobody_joins_across_an_exclusive() {
 #[test]
 fn a_caller_who_leads_executes_nobody_elses_transaction() {
     let disk = Disk::for_which_commits_wait();
-    let pipeline = open(&disk);
+    let pipeline = open_without_time(&disk);
     let other = Arc::new(std::sync::Mutex::new(None));
     let (submitting, slot) = (pipeline.clone(), other.clone());
     let caller = thread::current().id();
