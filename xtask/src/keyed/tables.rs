@@ -7,7 +7,7 @@ use groupcommit_lab::condition::Condition;
 
 use crate::{
     keyed::records::{self, Rejections, WalMedians, WalSetting},
-    measured::{Bound, Medians, Rejected, Table, grouped, grouped_f, load, significant},
+    measured::{Bound, Medians, Place, Rejected, Table, grouped, grouped_f, load, significant},
 };
 
 /// As published: log, benchmark, MB/s, space and write amplification, mean latency in microseconds.
@@ -84,7 +84,7 @@ pub(crate) fn place() -> Result<String> {
     let mut told: Vec<&String> = Vec::new();
     for warning in [&lmdb.environment, &rocksdb.environment, &wal.environment]
         .into_iter()
-        .flat_map(|place| place.warnings())
+        .flat_map(Place::warnings)
     {
         if !told.contains(&warning) {
             writeln!(text, "\n**{warning}**")?;
