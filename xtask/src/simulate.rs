@@ -25,7 +25,7 @@ use crate::{
 const SIMULATION: &str = "docs/measured/simulation.json";
 
 /// Each a patch that puts one bug into the core.
-const MUTANTS: &str = "core/tests/mutants";
+pub(crate) const MUTANTS: &str = "core/tests/mutants";
 
 /// The most seeds that it may take to find a mutant.
 const MUTANT_SEEDS: u64 = 1_000;

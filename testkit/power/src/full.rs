@@ -36,10 +36,10 @@ pub(crate) fn sweep<S: Subject>(parent: &Path, stride: u64) -> Result<Row> {
         fill(&filler, blocks)?;
         case.work();
         fs::remove_file(&filler)?;
-        case.expect_refusal_or_service(true);
+        case.expect_refusal_or_service(false);
         medium.switch().cut()?;
         case.close();
-        medium.cycle_power(Survivors::None, &mut fastrand::Rng::with_seed(blocks))?;
+        medium.cycle_power(Survivors::None, blocks)?;
         // That it was removed may have been taken back.
         let _gone_before = fs::remove_file(&filler);
         case.open_again(&folder).with_context(|| format!("{blocks} blocks left"))?;

@@ -19,10 +19,22 @@ pub(crate) struct Schedule {
     pub(crate) survivors: Survivors,
     /// How long a flush of the device takes, in microseconds.
     pub(crate) flush_us: u64,
-    /// The device fails this write of the last run, counted from its beginning, and no other.
-    pub(crate) fail_write: Option<u64>,
+    /// A write of the device that fails in the last run.
+    pub(crate) fault: Option<Fault>,
     /// The device loses power at this operation of the last run, if the writer does not cut first.
     pub(crate) cut_at: Option<(Operation, u64)>,
+}
+
+/// One write of a device fails, counted from the beginning of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) write: u64,
+    /// Not one of the journal, whose failing ends the file system at once: so it is mostly one of the
+    /// database's log.
+    pub(crate) spares_journal: bool,
+    /// It is dying: its power goes at this flush after the write that failed. Later, a checkpoint
+    /// would have brought what the page cache still shows to another place.
+    pub(crate) cut_after: Option<u64>,
 }
 
 /// How a writer's thread submits.
@@ -71,8 +83,6 @@ pub(crate) enum End {
 pub(crate) struct Terms {
     pub(crate) seed: u64,
     pub(crate) medium: medium::Kind,
-    /// Whether every cycle has a write that fails (`true`), or some have.
-    pub(crate) always_fails_a_write: bool,
 }
 
 impl Schedule {
@@ -89,15 +99,19 @@ impl Schedule {
         }
         let runs = ends.into_iter().map(|end| Run::random(random, end)).collect();
         let survivors = [Survivors::None, Survivors::Pages, Survivors::Sectors][random.usize(..3)];
-        let flush_us = if random.bool() { 0 } else { random.u64(..1_500) };
         let on_device = terms.medium == medium::Kind::Device;
-        let fails = random.u8(..4) == 0 || terms.always_fails_a_write;
-        let fail_write = Some(random.u64(10..400)).filter(|_| fails && on_device);
+        let flush_us = if random.u8(..4) == 0 { 0 } else { random.u64(200..2_500) };
+        let fault = Fault {
+            write: log_uniform(random, 10, 300),
+            spares_journal: random.u8(..8) != 0,
+            cut_after: (random.u8(..4) != 0).then(|| log_uniform(random, 3, 40)),
+        };
+        let fault = Some(fault).filter(|_| random.bool() && on_device);
         let operation = if random.bool() { Operation::Write } else { Operation::Flush };
         let number = log_uniform(random, 1, 2_000);
-        let cuts = on_device && random.bool();
+        let cuts = on_device && fault.is_none() && random.bool();
         let cut_at = cuts.then_some((operation, number));
-        Self { is_fresh, runs, survivors, flush_us, fail_write, cut_at }
+        Self { is_fresh, runs, survivors, flush_us, fault, cut_at }
     }
 }
 
@@ -162,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_and_cycle_give_the_same_schedule() {
-        let terms = Terms { seed: 7, medium: medium::Kind::Device, always_fails_a_write: false };
+        let terms = Terms { seed: 7, medium: medium::Kind::Device };
         let said = |cycle| format!("{:?}", Schedule::of(terms, cycle));
         assert_eq!(said(3), said(3));
         assert_ne!(said(3), said(4));
@@ -172,11 +186,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_choice_is_made_within_a_hundred_cycles() {
-        let terms = Terms { seed: 1, medium: medium::Kind::Device, always_fails_a_write: false };
+        let terms = Terms { seed: 1, medium: medium::Kind::Device };
         let all: Vec<Schedule> = (0..100).map(|cycle| Schedule::of(terms, cycle)).collect();
         let runs: Vec<&Run> = all.iter().flat_map(|schedule| &schedule.runs).collect();
         let some = |found: bool, what: &str| assert!(found, "no schedule with {what}");
-        some(all.iter().any(|s| s.fail_write.is_some()), "a write that fails");
+        let faults: Vec<Fault> = all.iter().filter_map(|s| s.fault).collect();
+        some(faults.iter().any(|f| f.spares_journal), "a write that fails");
+        some(faults.iter().any(|f| !f.spares_journal), "any write that fails");
+        some(faults.iter().any(|f| f.cut_after.is_none()), "a device that goes on");
+        some(faults.iter().any(|f| f.cut_after.is_some()), "a device that dies");
         some(all.iter().any(|s| s.cut_at.is_some()), "a cut at an operation");
         for end in [End::Cut, End::Kill, End::Close] {
             some(runs.iter().any(|run| run.end == end), "one of the ends");

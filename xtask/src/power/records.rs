@@ -110,7 +110,6 @@ struct AllCuts {
 /// Mutants, each caught.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mutants {
-    pub(crate) seed: u64,
     pub(crate) cycles_max: u64,
     pub(crate) caught: Vec<Caught>,
 }
@@ -120,11 +119,16 @@ pub(crate) struct Mutants {
 pub(crate) struct Caught {
     pub(crate) mutant: String,
     pub(crate) what: String,
-    pub(crate) medium: String,
-    /// In which cycle.
-    /// The seed that caught it.
+    pub(crate) engine: String,
+    pub(crate) tried: Vec<Attempt>,
+}
+
+/// The cycles of one seed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
     pub(crate) seed: u64,
-    pub(crate) cycles: u64,
+    /// In which the mutant was caught, counted from 1; `None` when it was not.
+    pub(crate) cycle: Option<u64>,
     pub(crate) lost: u64,
     /// Violations of other kinds.
     pub(crate) other: u64,
@@ -227,24 +231,27 @@ pub(crate) fn controls() -> Result<String> {
 pub(crate) fn mutants() -> Result<String> {
     let Dated { place, record } = load::<Dated<Mutants>>(MUTANTS)?;
     let mut table = String::from(
-        "| mutant | what it does | medium | caught in cycle | of seed | acknowledged and lost | other |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| mutant | what it does | engine | seeds | of them caught it | in cycle | acknowledged and \
+         lost | other |\n|---|---|---|---|---|---|---|---|\n",
     );
-    for caught in &record.caught {
+    for Caught { mutant, what, engine, tried } in &record.caught {
+        let cycles: Vec<_> = tried
+            .iter()
+            .map(|attempt| attempt.cycle.map_or("none".to_owned(), |cycle| cycle.to_string()))
+            .collect();
         writeln!(
             table,
-            "| `{}` | {} | {} | {} of at most {} | {} | {} | {} |",
-            caught.mutant,
-            caught.what,
-            caught.medium,
-            caught.cycles,
-            record.cycles_max,
-            caught.seed,
-            caught.lost,
-            caught.other,
+            "| `{mutant}` | {what} | {engine} | {} to {} | {} of {} | {} | {} | {} |",
+            tried.first().map_or(0, |attempt| attempt.seed),
+            tried.last().map_or(0, |attempt| attempt.seed),
+            tried.iter().filter(|attempt| attempt.cycle.is_some()).count(),
+            tried.len(),
+            cycles.join(", "),
+            grouped(tried.iter().map(|attempt| attempt.lost).sum()),
+            grouped(tried.iter().map(|attempt| attempt.other).sum()),
         )?;
     }
-    writeln!(table, "\n{}, seed {}.", place.text(), record.seed)?;
+    writeln!(table, "\n{}, at most {} cycles of each seed.", place.text(), record.cycles_max)?;
     Ok(table)
 }
 

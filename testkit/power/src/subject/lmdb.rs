@@ -65,8 +65,7 @@ impl Lmdb {
 }
 
 impl Subject for Lmdb {
-    const LOG: &'static str = "data.mdb";
-    const DATA: &'static str = "data.mdb";
+    const FILES: &'static [(&'static str, &'static str)] = &[("data.mdb", "data file")];
     const IS_MAPPED: bool = true;
 
     fn open(folder: &Path) -> Result<Self> {

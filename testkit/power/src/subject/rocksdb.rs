@@ -92,8 +92,8 @@ fn look_at(
 }
 
 impl Subject for Rocksdb {
-    const LOG: &'static str = ".log";
-    const DATA: &'static str = ".sst";
+    const FILES: &'static [(&'static str, &'static str)] =
+        &[(".log", "log"), (".sst", "table files, when memtables are written out")];
     const IS_MAPPED: bool = false;
 
     fn open(folder: &Path) -> Result<Self> {

@@ -54,8 +54,8 @@ fn fail(tx: &mut Transaction<'_>, failing: Failing) -> rusqlite::Result<()> {
 }
 
 impl Subject for Sqlite {
-    const LOG: &'static str = "-wal";
-    const DATA: &'static str = ".db";
+    const FILES: &'static [(&'static str, &'static str)] =
+        &[("-wal", "log"), (".db", "database, in a checkpoint")];
     const IS_MAPPED: bool = false;
 
     fn open(folder: &Path) -> Result<Self> {
