@@ -7,7 +7,8 @@
 //!    in part. What is unknown may be there or not.
 //! 2. After an unknown outcome the database refuses everything until it is opened again.
 //! 3. Without one it goes on, at the latest when the disk is well again; only after an input or output
-//!    error it may refuse too, since pages may be lost that only the log still has.
+//!    error it may refuse too, since pages may be lost that only the log still has, and after one of
+//!    a flush it must.
 //! 4. Opening it again always leads back to service.
 
 use std::{
@@ -19,7 +20,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use groupcommit_core::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     disk::{Disk, Fault, Kind, Operation, Survivors},
@@ -30,7 +31,7 @@ use crate::{
     subject::{Came, Engine, Failing, Subject, for_engine},
     sweep,
     verify::{self, Promised},
-    worker::{MAY_REFUSE, Told, Worker},
+    worker::{Told, Worker},
 };
 
 /// Options of `faults`.
@@ -84,6 +85,17 @@ struct Sort {
     operation: Operation,
     kind: Kind,
     lasts: bool,
+}
+
+/// What the database is to do once the disk is well again, where no outcome is unknown: where one is, it
+/// must refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Expected {
+    /// To go on.
+    Service,
+    /// To refuse until it is opened again.
+    Refusal,
+    Either,
 }
 
 /// Places after which no further is tried, were each of them reached.
@@ -193,6 +205,15 @@ impl Sort {
         format!("{kind} {operation} of the {file}, {lasts}")
     }
 
+    fn expected(self) -> Expected {
+        match (self.kind, self.operation) {
+            // Pages may be lost, and a second flush would not say so.
+            (Kind::InputOutput, Operation::Flush) => Expected::Refusal,
+            (Kind::InputOutput, Operation::Write) => Expected::Either,
+            (Kind::NoSpace | Kind::Short, _) => Expected::Service,
+        }
+    }
+
     fn at(self, number: u64) -> Fault {
         let make = if self.lasts { Fault::lasting } else { Fault::once };
         make(self.file.0, self.operation, number, self.kind)
@@ -229,8 +250,8 @@ fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Resul
     worker.ask("work")?;
     let reached = disk.tell()?.faults > 0;
     disk.inject(None)?;
-    let may_refuse = if sort.kind == Kind::InputOutput { MAY_REFUSE } else { "" };
-    worker.ask(&format!("well {may_refuse}"))?;
+    let expected = if reached { sort.expected() } else { Expected::Service };
+    worker.ask(&format!("well {}", serde_json::to_string(&expected)?))?;
     // Half of the cases are opened again while the page cache hides what never became durable.
     if number.is_multiple_of(2) {
         worker.ask(&format!("open {here}"))?;
@@ -340,17 +361,18 @@ impl<S: Subject> Case<S> {
         }
     }
 
-    /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has
-    /// not serves; but where pages may be lost (`may_refuse`), it may refuse too.
-    pub(crate) fn expect_refusal_or_service(&mut self, may_refuse: bool) {
-        let refuses = self.outcomes.contains(&Outcome::Unknown);
+    /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has not
+    /// does what is expected.
+    pub(crate) fn expect_refusal_or_service(&mut self, expected: Expected) {
+        let unknown = self.outcomes.contains(&Outcome::Unknown);
+        let expected = if unknown { Expected::Refusal } else { expected };
         match self.transact() {
-            Some(Outcome::Committed) if !refuses => self.went_on = true,
-            Some(Outcome::NotRun) if refuses || may_refuse => {}
+            Some(Outcome::Committed) if expected != Expected::Refusal => self.went_on = true,
+            Some(Outcome::NotRun) if expected != Expected::Service => {}
             Some(outcome) => self.wrong.push(format!(
                 "{} after {} unknown outcome, once the disk was well again",
                 outcome.as_str(),
-                if refuses { "an" } else { "no" }
+                if unknown { "an" } else { "no" }
             )),
             None => {}
         }

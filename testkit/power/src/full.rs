@@ -14,7 +14,7 @@ use nix::{
 
 use crate::{
     disk::Survivors,
-    faults::{Case, Row},
+    faults::{Case, Expected, Row},
     medium::{Kind, Medium},
     subject::Subject,
 };
@@ -36,7 +36,7 @@ pub(crate) fn sweep<S: Subject>(parent: &Path, stride: u64) -> Result<Row> {
         fill(&filler, blocks)?;
         case.work();
         fs::remove_file(&filler)?;
-        case.expect_refusal_or_service(false);
+        case.expect_refusal_or_service(Expected::Service);
         medium.switch().cut()?;
         case.close();
         medium.cycle_power(Survivors::None, blocks)?;

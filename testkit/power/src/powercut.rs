@@ -274,8 +274,8 @@ impl Session<'_> {
             let signal = status.and_then(|status| status.signal());
             let killed = signal == Some(Signal::SIGKILL as i32);
             let told = self.medium.disk().map(Disk::tell).transpose()?;
-            let has_power = told.is_none_or(|told| told.has_power)
-                && !recorded.contains(&Recorded::Cutting);
+            let has_power =
+                told.is_none_or(|told| told.has_power) && !recorded.contains(&Recorded::Cutting);
             self.failed_writes += told.map_or(0, |told| told.faults);
             let without_page = S::IS_MAPPED && signal == Some(Signal::SIGBUS as i32) && !has_power;
             self.kills += u64::from(killed);

@@ -80,10 +80,8 @@ fn orphans() -> Swept {
     let mounted: Vec<Mount> = mounted.lines().filter_map(Mount::of).collect();
     for mount in mounted.iter().filter(|mount| mount.is_fuse) {
         // Nobody answers any more, or too late: everybody who waits gets an error.
-        let _not_mounted = fs::write(
-            format!("/sys/fs/fuse/connections/{}/abort", mount.minor),
-            "1",
-        );
+        let _not_mounted =
+            fs::write(format!("/sys/fs/fuse/connections/{}/abort", mount.minor), "1");
     }
     // What lies on a FUSE disk before the disk itself.
     for mount in mounted.iter().rev().filter(|mount| !mount.is_fuse) {

@@ -12,9 +12,6 @@ use crate::{
     subject::{Engine, Subject, for_engine},
 };
 
-/// What is added to `well` where the database may refuse although nothing is unknown.
-pub(crate) const MAY_REFUSE: &str = "may-refuse";
-
 /// What a case came to, as the worker tells it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Told {
@@ -46,7 +43,7 @@ fn answer<S: Subject>(slot: &mut Option<Case<S>>, line: &str) -> Result<String> 
     let case = slot.as_mut().context("no case was begun")?;
     match command {
         "work" => case.work(),
-        "well" => case.expect_refusal_or_service(argument == MAY_REFUSE),
+        "well" => case.expect_refusal_or_service(serde_json::from_str(argument)?),
         "open" => case.open_again(Path::new(argument))?,
         "judge" => case.judge()?,
         "service" => case.expect_service(),

@@ -38,17 +38,9 @@ const MEDIUM: &str = "device";
 const ALL: [(&str, &str, &str); 5] = [
     ("flush-skipped", "nothing is flushed", "sqlite"),
     ("flush-skipped", "nothing is flushed", "lmdb"),
-    (
-        "watermark-after-flush",
-        "a flush resolves also what was committed after it began",
-        "sqlite",
-    ),
+    ("watermark-after-flush", "a flush resolves also what was committed after it began", "sqlite"),
     ("resolved-at-commit", "tickets resolve before the flush", "sqlite"),
-    (
-        "failed-flush-retried",
-        "a flush that failed is tried again, and success believed",
-        "sqlite",
-    ),
+    ("failed-flush-retried", "a flush that failed is tried again, and success believed", "sqlite"),
 ];
 
 /// What is copied: everything that the workspace is built from.
@@ -119,8 +111,12 @@ fn catch_all(first: u64, seeds: Option<u64>) -> Result<Option<Mutants>> {
                 return Ok(None); // it has said what is missing
             };
             match attempt.cycle {
-                Some(cycle) => println!("caught: {name} under {engine}, cycle {cycle} of seed {seed}"),
-                None => println!("not caught: {name} under {engine}, {CYCLES} cycles of seed {seed}"),
+                Some(cycle) => {
+                    println!("caught: {name} under {engine}, cycle {cycle} of seed {seed}")
+                }
+                None => {
+                    println!("not caught: {name} under {engine}, {CYCLES} cycles of seed {seed}")
+                }
             }
             tried.push(attempt);
             if seeds.is_none() && attempt.cycle.is_some() {

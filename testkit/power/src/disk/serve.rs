@@ -9,15 +9,11 @@ use std::{
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use super::{
-    IMAGE, SWITCH,
-    cache::Refusal,
-    process::Shared,
-};
+use super::{IMAGE, SWITCH, cache::Refusal, process::Shared};
 
 /// How long the kernel may keep names and sizes: only the kernel changes them while it is mounted.
 const KNOWN: Duration = Duration::from_mins(1);
@@ -129,15 +125,7 @@ impl Filesystem for Served {
         }
     }
 
-    fn mkdir(
-        &self,
-        _: &Request,
-        folder: INodeNo,
-        name: &OsStr,
-        _: u32,
-        _: u32,
-        reply: ReplyEntry,
-    ) {
+    fn mkdir(&self, _: &Request, folder: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
         let Some(name) = name.to_str() else { return reply.error(Errno::EINVAL) };
         let created = self.0.cache().create_folder(folder.0, name);
         match created {
