@@ -96,6 +96,11 @@ fn heavy() -> Result<()> {
             .args(["--", "--deny", "warnings"]),
     )?;
     step(
+        "power cuts of RocksDB: lints",
+        cargo_with(&["clippy", "--quiet", "--release", "--package", "groupcommit-testkit-power"])
+            .args(["--features", "rocksdb", "--all-targets", "--", "--deny", "warnings"]),
+    )?;
+    step(
         "RocksDB: rustdoc",
         cargo_with(&["doc", "--quiet", "--release", "--package", HEAVY, "--no-deps"])
             .arg("--document-private-items")

@@ -127,7 +127,7 @@ fn run_all<S: Subject>(options: &Options) -> Result<()> {
         ] {
             for lasts in [false, true] {
                 let sort = Sort { file, operation, kind, lasts };
-                let row = try_all(sort, &parent, options).with_context(|| sort.name())?;
+                let row = try_all::<S>(sort, &parent, options).with_context(|| sort.name())?;
                 row.print();
                 rows.push(row);
             }
@@ -205,12 +205,13 @@ impl Sort {
         format!("{kind} {operation} of the {file}, {lasts}")
     }
 
-    fn expected(self) -> Expected {
+    fn expected<S: Subject>(self) -> Expected {
         match (self.kind, self.operation) {
             // Pages may be lost, and a second flush would not say so.
             (Kind::InputOutput, Operation::Flush) => Expected::Refusal,
             (Kind::InputOutput, Operation::Write) => Expected::Either,
-            (Kind::NoSpace | Kind::Short, _) => Expected::Service,
+            (Kind::NoSpace | Kind::Short, _) if S::OUTLIVES_FULL_DISKS => Expected::Service,
+            (Kind::NoSpace | Kind::Short, _) => Expected::Either,
         }
     }
 
@@ -221,7 +222,7 @@ impl Sort {
 }
 
 /// Tries a fault at every place, until a place is beyond the last.
-fn try_all(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
+fn try_all<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
     let mut row = Row { what: sort.name(), ..Row::default() };
     let mut beyond = 0;
     let mut number = 1;
@@ -229,7 +230,7 @@ fn try_all(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
     // How groups fall varies, and with them how many operations there are: the first place that is
     // not reached may not be the last that is.
     while beyond < 3 && number < PLACES_MAX {
-        let case = on_disk(sort, parent, number, &mut worker);
+        let case = on_disk::<S>(sort, parent, number, &mut worker);
         match case.with_context(|| format!("place {number}"))? {
             Some(told) => row.count(&told),
             None => beyond += 1,
@@ -240,7 +241,12 @@ fn try_all(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
 }
 
 /// One case on a disk of its own; `None` when the fault was not reached.
-fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Result<Option<Told>> {
+fn on_disk<S: Subject>(
+    sort: Sort,
+    parent: &Path,
+    number: u64,
+    worker: &mut Worker,
+) -> Result<Option<Told>> {
     let folder = sweep::folder_in(parent)?;
     let mut disk = Disk::start()?;
     disk.mount(folder.path())?;
@@ -250,7 +256,7 @@ fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Resul
     worker.ask("work")?;
     let reached = disk.tell()?.faults > 0;
     disk.inject(None)?;
-    let expected = if reached { sort.expected() } else { Expected::Service };
+    let expected = if reached { sort.expected::<S>() } else { Expected::Service };
     worker.ask(&format!("well {}", serde_json::to_string(&expected)?))?;
     // Half of the cases are opened again while the page cache hides what never became durable.
     if number.is_multiple_of(2) {

@@ -1,10 +1,11 @@
 //! Taking away what runs left behind that were killed: mounts, loop devices, images in memory.
 //!
-//! Everything lies in folders whose name says the process that made them; that of a process which
-//! lives is left alone.
+//! Everything lies in folders whose name says the process that made them, by its number and the time
+//! at which it began, since numbers are given again. What belongs to a process that lives is left
+//! alone.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -12,13 +13,13 @@ use std::{
 use anyhow::{Context, Result};
 use nix::mount::{MntFlags, umount2};
 
-/// What begins the names of the folders, before the number of the process.
+/// What begins the names of the folders, before the process.
 const PREFIX: &str = "groupcommit-power-";
 
 /// A folder of this process in `parent`.
 pub(crate) fn folder_in(parent: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
-        .prefix(&format!("{PREFIX}{}-", std::process::id()))
+        .prefix(&format!("{PREFIX}{}-", Process::this()?))
         .tempdir_in(parent)
         .with_context(|| format!("cannot create a folder in {}", parent.display()))
 }
@@ -26,25 +27,47 @@ pub(crate) fn folder_in(parent: &Path) -> Result<tempfile::TempDir> {
 /// The part of `path` that is such a folder of a process that has ended.
 fn orphaned(path: &Path) -> Option<PathBuf> {
     let folder = path.ancestors().find(|folder| process_of(folder).is_some())?;
-    let has_ended = process_of(folder).is_some_and(|process| !lives(process));
+    let has_ended = process_of(folder).is_some_and(|process| !process.lives());
     has_ended.then(|| folder.to_owned())
 }
 
-fn process_of(folder: &Path) -> Option<u32> {
-    let (process, _) = folder.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
-    process.parse().ok()
+fn process_of(folder: &Path) -> Option<Process> {
+    let mut parts = folder.file_name()?.to_str()?.strip_prefix(PREFIX)?.split('-');
+    Some(Process { number: parts.next()?.parse().ok()?, began: parts.next()?.parse().ok()? })
 }
 
-/// Whether this process lives and is one of this program: numbers are given again.
-fn lives(process: u32) -> bool {
-    let of = |process: &str| -> Option<(String, String)> {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        let (name, rest) = stat.rsplit_once(')')?;
-        Some((name.split_once('(')?.1.to_owned(), rest.trim_start().to_owned()))
-    };
-    let Some((name, state)) = of(&process.to_string()) else { return false };
-    // A zombie has ended.
-    of("self").is_some_and(|(own, _)| own == name) && !state.starts_with(['Z', 'X'])
+/// A process, told from others that have had the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    number: u32,
+    /// When it began, in the system's ticks.
+    began: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.number, self.began)
+    }
+}
+
+impl Process {
+    fn this() -> Result<Self> {
+        Self::living(std::process::id()).context("/proc does not know this process")
+    }
+
+    /// The one that has this number now; not a zombie, which has ended.
+    fn living(number: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // After the name, which may hold anything: the state, and as the 20th the time of the start.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let lives = !matches!(fields.next()?, "Z" | "X");
+        let began = fields.nth(18)?.parse().ok()?;
+        lives.then_some(Self { number, began })
+    }
+
+    fn lives(self) -> bool {
+        Self::living(self.number) == Some(self)
+    }
 }
 
 /// What was taken away.
@@ -144,14 +167,16 @@ mod tests {
     #[test]
     fn only_folders_of_processes_that_have_ended_are_swept() {
         let parent = tempfile::tempdir().unwrap();
-        // No process has this number: the largest is 2^22.
-        let dead = parent.path().join(format!("{PREFIX}99999999-x"));
+        // Another one with the same number.
+        let this = Process::this().unwrap();
+        let before = Process { began: this.began - 1, ..this };
+        let dead = parent.path().join(format!("{PREFIX}{before}-x"));
         let other = parent.path().join("groupcommit-power");
         let own = folder_in(parent.path()).unwrap();
         for folder in [&dead, &other] {
             fs::create_dir(folder).unwrap();
         }
-        assert_eq!(process_of(own.path()), Some(std::process::id()));
+        assert_eq!(process_of(own.path()), Some(this));
         assert_eq!(orphaned(&dead.join("mnt")), Some(dead.clone()));
         assert_eq!(orphaned(&other), None);
         sweep(parent.path());
@@ -163,7 +188,8 @@ mod tests {
         let line = |path: &str| {
             format!("36 35 0:43 / {path} rw,nosuid shared:1 - fuse groupcommit-disk rw")
         };
-        let path = "/dev/shm/groupcommit-power-99999999-x/fuse";
+        // No process has this number: the largest is 2^22.
+        let path = "/dev/shm/groupcommit-power-99999999-7-x/fuse";
         let expected = Mount { path: path.into(), minor: 43, is_fuse: true };
         assert_eq!(Mount::of(&line(path)), Some(expected));
         assert_eq!(Mount::of(&line("/dev/shm")), None);

@@ -19,7 +19,7 @@ use super::{
     records::{Attempt, Caught, Cuts, Dated, Mutants, Place},
     run, target_folder,
 };
-use crate::{docs, measured, program::cargo, root::root, simulate::MUTANTS as PATCHES};
+use crate::{Done, docs, measured, program::cargo, root::root, simulate::MUTANTS as PATCHES};
 
 use super::records::MUTANTS;
 
@@ -73,13 +73,13 @@ pub(crate) struct Options {
     save: bool,
 }
 
-pub(crate) fn run_all(options: &Options) -> Result<()> {
-    let Some(mutants) = catch_all(options.seed, options.seeds)? else { return Ok(()) };
+pub(crate) fn run_all(options: &Options) -> Result<Done> {
+    let Some(mutants) = catch_all(options.seed, options.seeds)? else { return Ok(Done::Skipped) };
     if options.save {
         measured::save(MUTANTS, &Dated { place: Place::here()?, record: mutants })?;
         docs::write()?;
     }
-    Ok(())
+    Ok(Done::Ran)
 }
 
 /// The short form, for `cargo xtask test`.

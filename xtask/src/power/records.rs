@@ -137,9 +137,16 @@ pub(crate) struct Attempt {
 /// What the harness writes of failing disks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Faults {
+    engine: String,
     stride: u64,
     rows: Vec<FaultRow>,
     seconds: f64,
+}
+
+/// Failing disks under all engines, the last run of each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct AllFaults {
+    runs: Vec<Dated<Faults>>,
 }
 
 /// One sort of fault, at every place where it can happen.
@@ -163,13 +170,24 @@ struct FaultRow {
 pub(crate) fn keep_cuts(run: Dated<Cuts>) -> Result<()> {
     let mut all: AllCuts =
         if root().join(CUTS).exists() { load(CUTS)? } else { AllCuts::default() };
-    let key = |run: &Dated<Cuts>| (run.record.engine.clone(), run.record.medium.clone());
-    let position = all.runs.iter().position(|known| key(known) == key(&run));
-    match position {
-        Some(position) => all.runs[position] = run,
-        None => all.runs.push(run),
-    }
+    put(&mut all.runs, run, |run| (run.record.engine.clone(), run.record.medium.clone()));
     save(CUTS, &all)
+}
+
+/// Keeps this run in place of the last of its engine.
+pub(crate) fn keep_faults(run: Dated<Faults>) -> Result<()> {
+    let mut all: AllFaults =
+        if root().join(FAULTS).exists() { load(FAULTS)? } else { AllFaults::default() };
+    put(&mut all.runs, run, |run| run.record.engine.clone());
+    save(FAULTS, &all)
+}
+
+/// Puts `run` in place of the one with the same key, or at the end.
+fn put<T, K: PartialEq>(runs: &mut Vec<T>, run: T, key: impl Fn(&T) -> K) {
+    match runs.iter_mut().find(|known| key(known) == key(&run)) {
+        Some(known) => *known = run,
+        None => runs.push(run),
+    }
 }
 
 /// The table of power cuts.
@@ -255,33 +273,41 @@ pub(crate) fn mutants() -> Result<String> {
     Ok(table)
 }
 
-/// The table of failing disks.
+/// The tables of failing disks.
 pub(crate) fn faults() -> Result<String> {
-    let Dated { place, record } = load::<Dated<Faults>>(FAULTS)?;
-    let mut table = String::from(
-        "| fault | cases | committed | rejected | not run | unknown | refused afterwards | went on | \
-         not as expected |\n|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for row in &record.rows {
+    let all: AllFaults = load(FAULTS)?;
+    let mut tables = String::new();
+    for Dated { place, record } in &all.runs {
+        let every = match record.stride {
+            1 => "every place".to_owned(),
+            stride => format!("every {stride}th place"),
+        };
         writeln!(
-            table,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            row.what,
-            grouped(row.cases),
-            grouped(row.committed),
-            grouped(row.rejected),
-            grouped(row.not_run),
-            grouped(row.unknown),
-            grouped(row.refused_afterwards),
-            grouped(row.went_on),
-            row.violations,
+            tables,
+            "Under {}: {every} of each fault; {}.\n\n\
+             | fault | cases | committed | rejected | not run | unknown | refused afterwards | went on \
+             | not as expected |\n|---|---|---|---|---|---|---|---|---|",
+            record.engine,
+            place.text(),
         )?;
+        for row in &record.rows {
+            writeln!(
+                tables,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                row.what,
+                grouped(row.cases),
+                grouped(row.committed),
+                grouped(row.rejected),
+                grouped(row.not_run),
+                grouped(row.unknown),
+                grouped(row.refused_afterwards),
+                grouped(row.went_on),
+                row.violations,
+            )?;
+        }
+        tables.push('\n');
     }
-    let every = if record.stride == 1 {
-        "every place".to_owned()
-    } else {
-        format!("every {}th place", record.stride)
-    };
-    writeln!(table, "\n{}, {every} of each fault.", place.text())?;
-    Ok(table)
+    tables.truncate(tables.trim_end().len());
+    tables.push('\n');
+    Ok(tables)
 }

@@ -99,6 +99,10 @@ pub(crate) trait Subject: Clone + Send + Sync + 'static {
     /// The files in which faults are made: how their names end, and what they are.
     const FILES: &'static [(&'static str, &'static str)];
 
+    /// Whether it goes on by itself once a disk that was full has space again, where no outcome was
+    /// unknown. Else it may refuse until it is opened again.
+    const OUTLIVES_FULL_DISKS: bool;
+
     /// Whether it reads its files through a memory map: a page that is not in memory when the power
     /// is gone then ends the process, by `SIGBUS`.
     const IS_MAPPED: bool;

@@ -56,6 +56,7 @@ fn fail(tx: &mut Transaction<'_>, failing: Failing) -> rusqlite::Result<()> {
 impl Subject for Sqlite {
     const FILES: &'static [(&'static str, &'static str)] =
         &[("-wal", "log"), (".db", "database, in a checkpoint")];
+    const OUTLIVES_FULL_DISKS: bool = true;
     const IS_MAPPED: bool = false;
 
     fn open(folder: &Path) -> Result<Self> {
