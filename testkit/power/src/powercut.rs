@@ -287,26 +287,39 @@ impl Session<'_> {
             }
         }
         self.medium.cycle_power(schedule.survivors, self.terms.seed ^ cycle)?;
-        self.judge::<S>(cycle)
+        self.judge::<S>(cycle);
+        Ok(())
     }
 
-    /// Opens the database, which recovers it, and compares.
-    fn judge<S: Subject>(&mut self, cycle: u64) -> Result<()> {
-        let subject = S::open(&self.medium.path()).context("cannot open the database again")?;
-        let found = subject.look()?;
-        let mut violations = verify::judge(&found, &self.promised);
-        let (late, late_lost) = self.promised.take_late(&found);
-        (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
-        if let Err(error) = subject.check_integrity() {
+    /// Opens the database, which recovers it, and compares. One that cannot be opened or read any more
+    /// has broken its promises.
+    fn judge<S: Subject>(&mut self, cycle: u64) {
+        let mut violations = Violations::default();
+        let mut found_wrong = |error: anyhow::Error| {
             println!("cycle {cycle}: {error:#}");
             violations.other += 1;
+        };
+        let opened = S::open(&self.medium.path()).context("cannot open the database again");
+        let found = opened.and_then(|subject| {
+            if let Err(error) = subject.check_integrity() {
+                found_wrong(error);
+            }
+            let found = subject.look().context("cannot read the database");
+            subject.close().context("cannot close the database")?;
+            found
+        });
+        match found {
+            Ok(found) => {
+                violations.add(verify::judge(&found, &self.promised));
+                let (late, late_lost) = self.promised.take_late(&found);
+                (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
+            }
+            Err(error) => found_wrong(error),
         }
-        subject.close().context("cannot close the database")?;
         if !violations.is_none() {
             println!("cycle {cycle}: {violations}");
         }
         self.violations.add(violations);
-        Ok(())
     }
 
     /// `None` when it did not end in time.

@@ -110,14 +110,11 @@ fn catch_all(first: u64, seeds: Option<u64>) -> Result<Option<Mutants>> {
             else {
                 return Ok(None); // it has said what is missing
             };
-            match attempt.cycle {
-                Some(cycle) => {
-                    println!("caught: {name} under {engine}, cycle {cycle} of seed {seed}")
-                }
-                None => {
-                    println!("not caught: {name} under {engine}, {CYCLES} cycles of seed {seed}")
-                }
-            }
+            let came_to = attempt.cycle.map_or_else(
+                || format!("NOT caught within {CYCLES} cycles"),
+                |cycle| format!("caught in cycle {cycle}"),
+            );
+            println!("{name} under {engine}, seed {seed}: {came_to}");
             tried.push(attempt);
             if seeds.is_none() && attempt.cycle.is_some() {
                 break;
