@@ -44,6 +44,9 @@ pub(crate) enum Style {
     Tickets(usize),
     /// So many in flight; a callback is told.
     Callbacks(usize),
+    /// One after so many microseconds on average, whatever became of those before, so that some are
+    /// always executed while others are being flushed; a callback is told.
+    Paced(u64),
     /// One at a time, by the blocking call, on the caller's own thread while the database is idle.
     Blocking,
 }
@@ -102,11 +105,11 @@ impl Schedule {
         let on_device = terms.medium == medium::Kind::Device;
         let flush_us = if random.u8(..4) == 0 { 0 } else { random.u64(200..2_500) };
         let fault = Fault {
-            write: log_uniform(random, 10, 300),
+            write: log_uniform(random, 25, 400),
             spares_journal: random.u8(..8) != 0,
-            cut_after: (random.u8(..4) != 0).then(|| log_uniform(random, 3, 40)),
+            cut_after: (random.u8(..5) != 0).then(|| log_uniform(random, 3, 40)),
         };
-        let fault = Some(fault).filter(|_| random.bool() && on_device);
+        let fault = Some(fault).filter(|_| random.u8(..5) < 3 && on_device);
         let operation = if random.bool() { Operation::Write } else { Operation::Flush };
         let number = log_uniform(random, 1, 2_000);
         let cuts = on_device && fault.is_none() && random.bool();
@@ -124,6 +127,7 @@ impl Run {
                 _ if blocking => Style::Blocking,
                 0 => Style::Tickets(1),
                 1 | 2 => Style::Callbacks(within(random, 1, 512)),
+                3 | 4 => Style::Paced(log_uniform(random, 50, 1_000)),
                 _ => Style::Tickets(within(random, 1, 512)),
             })
             .collect();
@@ -131,7 +135,7 @@ impl Run {
             .iter()
             .map(|style| match style {
                 Style::Tickets(n) | Style::Callbacks(n) => *n,
-                Style::Blocking => 1,
+                Style::Paced(_) | Style::Blocking => 1,
             })
             .sum();
         let most =
@@ -200,6 +204,8 @@ mod tests {
             some(runs.iter().any(|run| run.end == end), "one of the ends");
         }
         some(runs.iter().any(|run| run.threads.contains(&Style::Blocking)), "blocking threads");
+        let paced = |style: &Style| matches!(style, Style::Paced(_));
+        some(runs.iter().any(|run| run.threads.iter().any(paced)), "threads with a pace");
         some(runs.iter().any(|run| run.reopen_every.is_some()), "reopening");
         some(runs.iter().any(|run| run.tidy_every.is_some()), "checkpoints");
         some(runs.iter().any(|run| run.fail_every.is_some()), "failures");

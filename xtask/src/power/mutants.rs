@@ -36,11 +36,11 @@ const MEDIUM: &str = "device";
 /// Each mutant: its patch, what it does, and the engine that it is put under. LMDB's commit syncs all
 /// but one page, so that a flush that is left out is harder to notice there.
 const ALL: [(&str, &str, &str); 5] = [
+    ("watermark-after-flush", "a flush resolves also what was committed after it began", "sqlite"),
+    ("failed-flush-retried", "a flush that failed is tried again, and success believed", "sqlite"),
+    ("resolved-at-commit", "tickets resolve before the flush", "sqlite"),
     ("flush-skipped", "nothing is flushed", "sqlite"),
     ("flush-skipped", "nothing is flushed", "lmdb"),
-    ("watermark-after-flush", "a flush resolves also what was committed after it began", "sqlite"),
-    ("resolved-at-commit", "tickets resolve before the flush", "sqlite"),
-    ("failed-flush-retried", "a flush that failed is tried again, and success believed", "sqlite"),
 ];
 
 /// What is copied: everything that the workspace is built from.
