@@ -31,7 +31,7 @@ const CUTS: u64 = 25;
 const BLOCK: usize = 4096;
 
 /// What the control came to.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Control {
     /// Rows committed without a flush, and how many of them were gone.
     pub(crate) rows: u64,

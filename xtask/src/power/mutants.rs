@@ -142,7 +142,7 @@ fn attempt(program: &Path, engine: &str, seed: u64) -> Result<Option<Attempt>> {
     let (seed_text, cycles) = (seed.to_string(), CYCLES.to_string());
     let arguments = ["powercut", "--medium", MEDIUM, "--engine", engine, "--seed", &seed_text];
     let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
-    arguments.extend(["--cycles".to_owned(), cycles]);
+    arguments.extend(["--cycles".to_owned(), cycles, "--without-control".to_owned()]);
     let (record, content) = run::<Cuts>(program, &arguments)?;
     let Some(record) = record else {
         ensure!(content, "the harness failed, without a judgement");
