@@ -124,17 +124,12 @@ fn build(engine: &str) -> Result<PathBuf> {
     program::build_with(PACKAGE.0, PACKAGE.1, features, true)
 }
 
-/// Cycles of the device in which a checkpoint fails after another has copied a part of the log: they
-/// lost transactions before that was final.
-const AFTER_A_FAILED_CHECKPOINT: &[&str] =
-    &["powercut", "--medium", "device", "--seed", "20261121", "--first", "40", "--cycles", "8"];
-
 /// The short forms, for `cargo xtask test`: some power cuts on each medium, some faults.
 pub(crate) fn short() -> Result<()> {
     let program = program::build(PACKAGE.0, PACKAGE.1, false)?;
     let forms: [&[&str]; 3] = [
         &["powercut", "--cycles", "12", "--medium", "shutdown"],
-        AFTER_A_FAILED_CHECKPOINT,
+        &["powercut", "--cycles", "12", "--medium", "device"],
         &["faults", "--stride", "7"],
     ];
     for form in forms {

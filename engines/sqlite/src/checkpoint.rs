@@ -361,6 +361,25 @@ mod tests {
     }
 
     #[test]
+    fn an_input_or_output_error_is_final() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.execute_batch("CREATE TABLE t (id)").unwrap();
+        let log =
+            std::fs::OpenOptions::new().write(true).open(path.with_extension("db-wal")).unwrap();
+        let length = log.metadata().unwrap().len();
+        log.set_len(length / 2).unwrap(); // what is read beyond that is missing
+
+        let mut checkpoints = Checkpoints::new(&path);
+        checkpoints.between_groups(FRAMES_MAX).unwrap_err();
+        log.set_len(length).unwrap();
+        checkpoints.between_groups(10 * FRAMES_MAX).unwrap_err();
+        assert_eq!(checkpoints.shared.copied.load(Ordering::Relaxed), 0, "there was another");
+    }
+
+    #[test]
     fn the_checkpointing_connection_syncs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("app.db");
