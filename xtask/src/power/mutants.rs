@@ -16,12 +16,10 @@ use clap::Args;
 
 use super::{
     PACKAGE,
-    records::{Attempt, Caught, Cuts, Dated, Mutants, Place},
+    records::{self, Attempt, Caught, Cuts, Dated, Place},
     run, target_folder,
 };
-use crate::{Done, docs, measured, program::cargo, root::root, simulate::MUTANTS as PATCHES};
-
-use super::records::MUTANTS;
+use crate::{Done, docs, program::cargo, root::root, simulate::MUTANTS as PATCHES};
 
 /// Cycles within which each must be caught.
 const CYCLES: u64 = 20;
@@ -68,33 +66,39 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
 
+    /// Only the mutants whose names begin so
+    #[arg(long, value_name = "NAME", default_value = "")]
+    only: String,
+
     /// Keep the figures in docs/measured, and write them into the documentation
     #[arg(long)]
     save: bool,
 }
 
 pub(crate) fn run_all(options: &Options) -> Result<Done> {
-    let Some(mutants) = catch_all(options.seed, options.seeds)? else { return Ok(Done::Skipped) };
-    if options.save {
-        measured::save(MUTANTS, &Dated { place: Place::here()?, record: mutants })?;
+    let done = catch_all(options)?;
+    if options.save && done == Done::Ran {
         docs::write()?;
     }
-    Ok(Done::Ran)
+    Ok(done)
 }
 
 /// The short form, for `cargo xtask test`.
 pub(crate) fn short() -> Result<()> {
-    catch_all(1, None).map(drop)
+    let options = Options { seed: 1, seeds: None, only: String::new(), save: false };
+    catch_all(&options).map(drop)
 }
 
 /// Builds and runs every mutant, with each of so many seeds or until it is caught; fails unless each is
-/// caught. `None` when rights are missing.
-fn catch_all(first: u64, seeds: Option<u64>) -> Result<Option<Mutants>> {
+/// caught.
+fn catch_all(options: &Options) -> Result<Done> {
+    let mutants: Vec<_> =
+        ALL.into_iter().filter(|(name, ..)| name.starts_with(&options.only)).collect();
+    ensure!(!mutants.is_empty(), "there is no mutant `{}`", options.only);
     let copy = folder().join("source");
     fs::create_dir_all(&copy).with_context(|| format!("cannot create {}", copy.display()))?;
-    let mut caught = Vec::new();
     let mut built: Option<(&str, PathBuf)> = None;
-    for (name, what, engine) in ALL {
+    for (name, what, engine) in mutants {
         let program = match built.take() {
             Some((known, program)) if known == name => program,
             _ => {
@@ -104,11 +108,11 @@ fn catch_all(first: u64, seeds: Option<u64>) -> Result<Option<Mutants>> {
             }
         };
         let mut tried = Vec::new();
-        for seed in first..first + seeds.unwrap_or(SEEDS) {
+        for seed in options.seed..options.seed + options.seeds.unwrap_or(SEEDS) {
             let Some(attempt) = attempt(&program, engine, seed)
                 .with_context(|| format!("the mutant {name} under {engine}"))?
             else {
-                return Ok(None); // it has said what is missing
+                return Ok(Done::Skipped); // it has said what is missing
             };
             let came_to = attempt.cycle.map_or_else(
                 || format!("NOT caught within {CYCLES} cycles"),
@@ -116,7 +120,7 @@ fn catch_all(first: u64, seeds: Option<u64>) -> Result<Option<Mutants>> {
             );
             println!("{name} under {engine}, seed {seed}: {came_to}");
             tried.push(attempt);
-            if seeds.is_none() && attempt.cycle.is_some() {
+            if options.seeds.is_none() && attempt.cycle.is_some() {
                 break;
             }
         }
@@ -126,15 +130,19 @@ fn catch_all(first: u64, seeds: Option<u64>) -> Result<Option<Mutants>> {
              {} seeds",
             tried.len()
         );
-        caught.push(Caught {
-            mutant: name.to_owned(),
-            what: what.to_owned(),
-            engine: engine.to_owned(),
-            tried,
-        });
+        if options.save {
+            let record = Caught {
+                mutant: name.to_owned(),
+                what: what.to_owned(),
+                engine: engine.to_owned(),
+                cycles_max: CYCLES,
+                tried,
+            };
+            records::keep_mutant(Dated { place: Place::here()?, record })?;
+        }
         built = Some((name, program));
     }
-    Ok(Some(Mutants { cycles_max: CYCLES, caught }))
+    Ok(Done::Ran)
 }
 
 /// Puts a mutant through the cycles of a seed, until it is caught; `None` when rights are missing.

@@ -107,11 +107,10 @@ struct AllCuts {
     runs: Vec<Dated<Cuts>>,
 }
 
-/// Mutants, each caught.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Mutants {
-    pub(crate) cycles_max: u64,
-    pub(crate) caught: Vec<Caught>,
+/// Mutants, the last run of each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct AllMutants {
+    runs: Vec<Dated<Caught>>,
 }
 
 /// A mutant that was caught.
@@ -120,6 +119,7 @@ pub(crate) struct Caught {
     pub(crate) mutant: String,
     pub(crate) what: String,
     pub(crate) engine: String,
+    pub(crate) cycles_max: u64,
     pub(crate) tried: Vec<Attempt>,
 }
 
@@ -180,6 +180,14 @@ pub(crate) fn keep_faults(run: Dated<Faults>) -> Result<()> {
         if root().join(FAULTS).exists() { load(FAULTS)? } else { AllFaults::default() };
     put(&mut all.runs, run, |run| run.record.engine.clone());
     save(FAULTS, &all)
+}
+
+/// Keeps this run in place of the last of its mutant and engine.
+pub(crate) fn keep_mutant(run: Dated<Caught>) -> Result<()> {
+    let mut all: AllMutants =
+        if root().join(MUTANTS).exists() { load(MUTANTS)? } else { AllMutants::default() };
+    put(&mut all.runs, run, |run| (run.record.mutant.clone(), run.record.engine.clone()));
+    save(MUTANTS, &all)
 }
 
 /// Puts `run` in place of the one with the same key, or at the end.
@@ -247,19 +255,21 @@ pub(crate) fn controls() -> Result<String> {
 
 /// The table of mutants.
 pub(crate) fn mutants() -> Result<String> {
-    let Dated { place, record } = load::<Dated<Mutants>>(MUTANTS)?;
+    let all: AllMutants = load(MUTANTS)?;
     let mut table = String::from(
         "| mutant | what it does | engine | seeds | of them caught it | in cycle | acknowledged and \
-         lost | other |\n|---|---|---|---|---|---|---|---|\n",
+         lost | other | measured |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    for Caught { mutant, what, engine, tried } in &record.caught {
+    for Dated { place, record } in &all.runs {
+        let Caught { mutant, what, engine, cycles_max, tried } = record;
         let cycles: Vec<_> = tried
             .iter()
             .map(|attempt| attempt.cycle.map_or("none".to_owned(), |cycle| cycle.to_string()))
             .collect();
         writeln!(
             table,
-            "| `{mutant}` | {what} | {engine} | {} to {} | {} of {} | {} | {} | {} |",
+            "| `{mutant}` | {what} | {engine} | {} to {} | {} of {} | {} of at most {cycles_max} | {} | {} \
+             | {} |",
             tried.first().map_or(0, |attempt| attempt.seed),
             tried.last().map_or(0, |attempt| attempt.seed),
             tried.iter().filter(|attempt| attempt.cycle.is_some()).count(),
@@ -267,9 +277,9 @@ pub(crate) fn mutants() -> Result<String> {
             cycles.join(", "),
             grouped(tried.iter().map(|attempt| attempt.lost).sum()),
             grouped(tried.iter().map(|attempt| attempt.other).sum()),
+            place.text(),
         )?;
     }
-    writeln!(table, "\n{}, at most {} cycles of each seed.", place.text(), record.cycles_max)?;
     Ok(table)
 }
 
