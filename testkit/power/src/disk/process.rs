@@ -105,9 +105,10 @@ impl Disk {
     fn unmount(&mut self) -> Result<()> {
         let Some((_, folder)) = &self.mounted else { return Ok(()) };
         unmount_patiently(folder)?;
-        match self.mounted.take() {
-            Some((session, _)) => session.join().context("cannot end the FUSE disk"),
-            None => Ok(()),
+        if let Some((session, _)) = self.mounted.take() {
+            // Nothing is served any more. That a thread learned it by an error says nothing.
+            let _ended = session.join();
         }
+        Ok(())
     }
 }
