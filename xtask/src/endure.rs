@@ -53,7 +53,7 @@ pub(crate) struct Endurance {
     /// With one arena of the allocator.
     overload: OverloadRun,
     /// With as many as it takes by default.
-    overload_in_arenas: OverloadRun,
+    overload_in_arenas: Option<OverloadRun>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -78,7 +78,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     println!("{}", serde_json::to_string_pretty(&history)?);
     if options.save {
         let environment = environment.into();
-        let records = Endurance { environment, history, overload, overload_in_arenas };
+        let records = Endurance {
+            environment,
+            history,
+            overload,
+            overload_in_arenas: Some(overload_in_arenas),
+        };
         measured::save(RECORDS, &records)?;
         crate::docs::write()?;
     }
@@ -153,9 +158,9 @@ pub(crate) fn tables() -> Result<String> {
         "unaccounted for, or with an effect they should not have",
         overload.unaccounted.to_string(),
     )?;
-    for (arenas, run) in
-        [("one arena", &overload), ("the arenas that it takes by default", &overload_in_arenas)]
-    {
+    let in_arenas =
+        overload_in_arenas.iter().map(|run| ("the arenas that it takes by default", run));
+    for (arenas, run) in [("one arena", &overload)].into_iter().chain(in_arenas) {
         let resident: Vec<_> = run.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
         row(
             &format!("resident memory after each tenth of the time, allocator with {arenas}, MiB"),

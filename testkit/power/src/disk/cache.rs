@@ -258,6 +258,12 @@ impl Cache {
         for content in self.contents.values_mut() {
             let dirty = std::mem::take(&mut content.dirty);
             for &page in &dirty {
+                // The first page of a device holds ext4's superblock, which it writes outside of its
+                // journal and cannot do with when it is torn.
+                let survivors = match survivors {
+                    Survivors::Sectors if page == 0 => Survivors::Pages,
+                    other => other,
+                };
                 match survivors {
                     Survivors::Pages if random.bool() => content.make_durable(page * PAGE, PAGE),
                     Survivors::None | Survivors::Pages => {}
