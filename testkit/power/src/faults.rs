@@ -209,9 +209,8 @@ impl Sort {
         match (self.kind, self.operation) {
             // Pages may be lost, and a second flush would not say so.
             (Kind::InputOutput, Operation::Flush) => Expected::Refusal,
-            (Kind::InputOutput, Operation::Write) => Expected::Either,
             (Kind::NoSpace | Kind::Short, _) if S::OUTLIVES_FULL_DISKS => Expected::Service,
-            (Kind::NoSpace | Kind::Short, _) => Expected::Either,
+            _ => Expected::Either,
         }
     }
 
