@@ -30,7 +30,7 @@ use std::{
 use groupcommit_core::{Cause, SharedPool, Spawn};
 use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
 
-use crate::Error;
+use crate::{Error, wal::Log};
 
 /// Frames (pages) in the log from which on a checkpoint runs beside the commits: SQLite's own
 /// default.
@@ -118,6 +118,7 @@ pub(crate) struct Checkpoints {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    log: Arc<Log>,
     /// Opened when first needed, so that a database that writes little has one connection less.
     connection: Mutex<Option<Connection>>,
     running: AtomicBool,
@@ -129,10 +130,11 @@ struct Shared {
 }
 
 impl Checkpoints {
-    pub(crate) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path, log: Arc<Log>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 path: path.to_owned(),
+                log,
                 connection: Mutex::new(None),
                 running: AtomicBool::new(false),
                 copied: AtomicU64::new(0),
@@ -221,11 +223,12 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) || self.failed.get().is_some() {
             return false;
         }
-        let result = match slot.take() {
-            Some(connection) => Ok(connection),
-            None => open(&self.path),
-        }
-        .and_then(|connection| {
+        let opened = match slot.take() {
+            Some(connection) => Some(Ok(connection)),
+            None => self.log.while_sound(|| open(&self.path)),
+        };
+        let Some(opened) = opened else { return false };
+        let result = opened.and_then(|connection| {
             let connection = slot.insert(connection);
             connection.busy_timeout(readers_wait)?;
             checkpoint(connection, mode)
@@ -269,6 +272,8 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    // Reading opens the log.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
     Ok(connection)
 }
 
@@ -372,7 +377,8 @@ mod tests {
         let length = log.metadata().unwrap().len();
         log.set_len(length / 2).unwrap(); // what is read beyond that is missing
 
-        let mut checkpoints = Checkpoints::new(&path);
+        let flushed = Log::open(path.with_extension("db-wal"), Duration::ZERO).unwrap();
+        let mut checkpoints = Checkpoints::new(&path, flushed);
         checkpoints.between_groups(FRAMES_MAX).unwrap_err();
         log.set_len(length).unwrap();
         checkpoints.between_groups(10 * FRAMES_MAX).unwrap_err();

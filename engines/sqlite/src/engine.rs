@@ -154,8 +154,9 @@ impl Engine for Writer {
     }
 
     fn close(&mut self) -> Result<(), Cause> {
-        if self.checkpoints.check_whole().is_err() {
-            // Closing must not empty the log, which holds what a checkpoint may have lost.
+        if self.checkpoints.check_whole().is_err() || !self.log.is_sound() {
+            // Closing must not empty the log, which holds what a checkpoint may have lost, or copy
+            // pages of one that is perhaps not on the disk.
             self.connection
                 .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
                 .map_err(|error| self.ground.fatal("keep the log of", error))?;

@@ -40,6 +40,7 @@ mod guard;
 mod load;
 mod open;
 mod readers;
+mod recovery;
 mod statement;
 mod transaction;
 mod wal;

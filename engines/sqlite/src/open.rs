@@ -9,11 +9,11 @@ use std::{
 
 use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
 use groupcommit_medium::Unusable;
-use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{
     Database, Error, Warning,
-    checkpoint::{self, Checkpoints},
+    checkpoint::Checkpoints,
     connection::{Configuration, prepare_writer},
     database::Inner,
     engine::{Ground, Writer},
@@ -21,6 +21,7 @@ use crate::{
     ffi,
     guard::Guard,
     readers::Readers,
+    recovery,
     wal::Log,
 };
 
@@ -132,7 +133,7 @@ impl Options {
             guard: guard.clone(),
             nonce: fastrand::u64(..),
             log: log.clone(),
-            checkpoints: Checkpoints::new(&opened),
+            checkpoints: Checkpoints::new(&opened, log.clone()),
             ground: Ground {
                 path: path.to_owned(),
                 busy_timeout: self.busy_timeout,
@@ -164,15 +165,17 @@ impl Options {
     ) -> Result<(Connection, Arc<Log>), Error> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.create);
-        let mut connection =
-            Connection::open_with_flags(path, flags).map_err(|error| explain(path, error))?;
         let failed = |error| explain(path, error);
+        recovery::distrust_cache(path).map_err(failed)?;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(self.busy_timeout).map_err(failed)?;
         if connection.is_readonly("main").map_err(failed)? {
             return Err(Error::ReadOnly(path.to_owned()));
         }
         self.enter_wal_mode(path, &connection)?;
-        recover(path, &connection)?;
+        if recovery::recover(&connection).map_err(failed)?.busy {
+            return Err(Error::NotRecovered(path.to_owned()));
+        }
         prepare_writer(&mut connection, guard, self.busy_timeout).map_err(failed)?;
         // Reading opens the log, and so creates it.
         connection
@@ -204,19 +207,6 @@ impl Options {
             .map_err(failed)?;
         if mode == "wal" { Ok(()) } else { Err(Error::NotAFile) }
     }
-}
-
-/// Brings a log that is there from before into the database, and syncs it.
-///
-/// After a failed flush the page cache hides what never reached the disk, and after a kill the
-/// log's tail may be readable but not durable; a later commit behind either would be lost with it.
-fn recover(path: &Path, connection: &Connection) -> Result<(), Error> {
-    let progress = checkpoint::checkpoint(connection, CheckpointMode::TRUNCATE)
-        .map_err(|error| explain(path, error))?;
-    if progress.busy {
-        return Err(Error::NotRecovered(path.to_owned()));
-    }
-    Ok(())
 }
 
 /// Refuses a version whose log can be reset while another connection checkpoints it, which is what

@@ -8,14 +8,17 @@
 //! 1. The descriptor is of the file that SQLite writes: device and inode are compared at every
 //!    flush, since syncing a log that was deleted and replaced would promise nothing.
 //! 2. The log's directory entry was synced before the first flush returned.
-//! 3. Only the log is ever opened here: closing any descriptor of the database itself or of its
+//! 3. After a failed flush nothing that syncs the log is opened any more: the system reports a page
+//!    that it could not write once to each descriptor that was open then, and to none that is opened
+//!    later, so a sync by such a one would succeed and promise nothing.
+//! 4. Only the log is ever opened here: closing any descriptor of the database itself or of its
 //!    `-shm` would drop the locks that SQLite holds on them in this process. The log has none.
 
 use std::{
     fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -32,6 +35,8 @@ pub(crate) struct Log {
     identity: Identity,
     /// Zero, but in experiments.
     flush_delay: Duration,
+    /// No sync has failed. Locked while one is under way.
+    is_sound: Mutex<bool>,
     /// Flushes that succeed before one is made to fail; for tests of what happens then.
     #[cfg(test)]
     pub(crate) flushes_until_failure: std::sync::atomic::AtomicI64,
@@ -63,9 +68,26 @@ impl Log {
             path,
             identity,
             flush_delay,
+            is_sound: Mutex::new(true),
             #[cfg(test)]
             flushes_until_failure: i64::MAX.into(),
         }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_sound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no sync has failed.
+    pub(crate) fn is_sound(&self) -> bool {
+        *self.lock()
+    }
+
+    /// Calls `open`, which opens descriptors that sync the log, while no flush is under way; not
+    /// after one has failed.
+    pub(crate) fn while_sound<T>(&self, open: impl FnOnce() -> T) -> Option<T> {
+        let is_sound = self.lock();
+        is_sound.then(open)
     }
 
     fn flush(&self) -> Result<(), Error> {
@@ -74,11 +96,12 @@ impl Log {
             path: self.path.clone(),
             source,
         };
-        #[cfg(test)]
-        if self.flushes_until_failure.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0 {
-            return Err(io_error(io::Error::other("a flush that a test made fail")));
+        {
+            let mut is_sound = self.lock();
+            let synced = self.sync();
+            *is_sound &= synced.is_ok();
+            synced.map_err(io_error)?;
         }
-        self.file.sync_data().map_err(io_error)?;
         // Never in use, only where an experiment shows a slower disk.
         if !self.flush_delay.is_zero() {
             std::thread::sleep(self.flush_delay);
@@ -88,6 +111,14 @@ impl Log {
             Ok(false) => Err(Error::LogReplaced(self.path.clone())),
             Err(error) => Err(io_error(error)),
         }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        #[cfg(test)]
+        if self.flushes_until_failure.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            return Err(io::Error::other("a flush that a test made fail"));
+        }
+        self.file.sync_data()
     }
 
     /// Size of the log's file in bytes.
@@ -181,8 +212,11 @@ mod tests {
         assert!(db.read_durable(|_| Ok::<_, ()>(())).is_err());
         let attempts = -db.log().flushes_until_failure.load(Relaxed);
         assert_eq!(attempts, 1, "a flush was tried again");
+        assert!(db.log().while_sound(|| ()).is_none(), "a later descriptor would be told nothing");
         assert!(db.close().is_err());
         drop(db);
+        // Closing copied nothing of a log that is perhaps not on the disk.
+        assert!(path.with_extension("db-wal").metadata().unwrap().len() > 0);
 
         let db = Database::open(&path).unwrap();
         insert(&db, 6).wait().unwrap();

@@ -1,0 +1,162 @@
+//! What happens to a log that is there from before, when a database is opened.
+//!
+//! Invariants:
+//! 1. What is found is on the disk, not only in the page cache. After a write that failed the cache
+//!    still shows the page, counts it as clean, and reports the failure once: a later sync succeeds
+//!    and saves nothing. Nor does it help to write the page again: where the failed write was to be
+//!    the first of its block, ext4 may write it and still leave the block marked as never written.
+//! 2. The log is whole on the disk before a page of it is copied into the database, and all of it is
+//!    copied and synced before the first promise.
+
+use std::{fs::File, io, path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig, wal::CheckpointMode};
+
+use crate::{
+    checkpoint::{self, Progress},
+    ffi,
+};
+
+/// Has the page cache forget the database at `path` and its log, if there is a log and nobody else
+/// has the database open, so that whoever reads them next sees what is on the disk.
+///
+/// A log that is there while nobody has the database open was left by a process that died, or after
+/// a failure. Where others have it open, it is theirs: they have read it already.
+///
+/// # Errors
+///
+/// What SQLite says.
+pub(crate) fn distrust_cache(path: &Path) -> rusqlite::Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let Ok(alone) = Connection::open_with_flags(path, flags) else { return Ok(()) };
+    let Some(log) = ffi::wal_path(&alone) else { return Ok(()) };
+    if log.metadata().map_or(0, |log| log.len()) == 0 {
+        return Ok(());
+    }
+    alone.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    alone.busy_timeout(Duration::ZERO)?;
+    // Before the first look at the log: so its index is in this connection's own memory, and nobody
+    // else ever sees what is read of the log here.
+    alone.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    if alone.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(())).is_err() {
+        return Ok(()); // others have it open, or the next who opens it comes to the same error
+    }
+    forget(&log);
+    // Closing the descriptor takes all locks of this process off the database: those of `alone`,
+    // which has done its work, and of nobody else.
+    if let Some(database) = ffi::database_path(&alone) {
+        forget(&database);
+    }
+    Ok(())
+}
+
+/// Writes out what the page cache holds of the file, and has it forget the rest.
+fn forget(path: &Path) {
+    let forgotten = File::options().write(true).open(path).and_then(|file| {
+        if let Err(error) = file.sync_all() {
+            // What could not be written is lost, and from now on it looks so.
+            tracing::warn!(%error, path = %path.display(), "a write from before had failed");
+        }
+        drop_clean_pages(&file)
+    });
+    if let Err(error) = forgotten {
+        tracing::warn!(%error, path = %path.display(), "could not look behind the page cache");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn drop_clean_pages(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn drop_clean_pages(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Brings a log that is there from before into the database, and syncs it; busy when somebody kept
+/// it from finishing.
+///
+/// After a kill the log's tail may be readable but not durable; a later commit behind it would be
+/// lost with it.
+///
+/// # Errors
+///
+/// What SQLite says.
+pub(crate) fn recover(connection: &Connection) -> rusqlite::Result<Progress> {
+    checkpoint::checkpoint(connection, CheckpointMode::TRUNCATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database with a log, as a process that dies leaves it.
+    fn with_log(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("app.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.execute_batch("CREATE TABLE t (id); INSERT INTO t VALUES (1)").unwrap();
+        writer.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        path
+    }
+
+    fn rows(path: &Path) -> i64 {
+        let reader = Connection::open(path).unwrap();
+        reader.query_row("SELECT count(*) FROM t", (), |row| row.get(0)).unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(path: &Path) -> bool {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        let (file, mut byte) = (File::open(path).unwrap(), [0]);
+        let mut into = [io::IoSliceMut::new(&mut byte)];
+        preadv2(&file, &mut into, 0, ReadWriteFlags::NOWAIT).is_ok()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_the_page_cache_shows_of_a_log_from_before_is_forgotten() {
+        // Not in a folder for temporary files: these are in memory on many machines.
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = with_log(folder.path());
+        let log = path.with_extension("db-wal");
+        assert!(is_cached(&log) && is_cached(&path));
+        distrust_cache(&path).unwrap();
+        assert!(!is_cached(&log) && !is_cached(&path));
+        assert_eq!(rows(&path), 1);
+    }
+
+    #[test]
+    fn the_log_stays_and_nobody_is_kept_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = with_log(folder.path());
+        distrust_cache(&path).unwrap();
+        assert!(path.with_extension("db-wal").metadata().unwrap().len() > 0, "it was emptied");
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2); COMMIT").unwrap();
+        assert_eq!(rows(&path), 2);
+    }
+
+    #[test]
+    fn whoever_has_it_open_keeps_it_and_its_locks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = with_log(folder.path());
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2)").unwrap();
+        distrust_cache(&path).unwrap();
+        let third = Connection::open(&path).unwrap();
+        third.busy_timeout(Duration::ZERO).unwrap();
+        third.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+        other.execute_batch("COMMIT").unwrap();
+        assert_eq!(rows(&path), 2);
+    }
+
+    #[test]
+    fn without_a_log_nothing_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        distrust_cache(&path).unwrap();
+        assert!(!path.exists());
+    }
+}
