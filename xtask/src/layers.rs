@@ -5,10 +5,11 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
+    ("groupcommit-bridge", &["groupcommit-core"]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-postgres", &["groupcommit-core", "groupcommit-statement"]),
@@ -17,6 +18,8 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         "groupcommit",
         &[
             "groupcommit-core",
+            "groupcommit-statement",
+            "groupcommit-bridge",
             "groupcommit-sqlite",
             "groupcommit-lmdb",
             "groupcommit-rocksdb",

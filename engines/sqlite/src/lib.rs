@@ -48,7 +48,6 @@ pub use database::{Database, Submission, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};
 pub use open::Options;
-pub use statement::{Statement, StatementResult, Value};
 pub use transaction::Transaction;
 
 #[doc(hidden)]
@@ -57,4 +56,5 @@ pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
 };
 pub use groupcommit_medium::Warning;
+pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use rusqlite;

@@ -1,76 +1,55 @@
 //! Transactions as plain data: statements with parameters, and what they return.
+//!
+//! A value is bound in the storage class of its own: [`Value::Bool`] as 1 or 0, which is read back
+//! as an integer.
 
-use std::sync::Arc;
-
+use groupcommit_statement::{Statement, StatementResult, Value};
 use rusqlite::{
     ToSql,
-    types::{ToSqlOutput, ValueRef},
+    types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef},
 };
 
 use crate::Transaction;
 
-pub use rusqlite::types::Value;
-
-/// One SQL statement with its parameters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Statement {
-    sql: Arc<str>,
-    params: Vec<Value>,
-}
-
-impl Statement {
-    /// A statement; `params` are bound to `?1`, `?2`, ... in turn.
-    pub fn new(sql: impl Into<Arc<str>>, params: impl IntoIterator<Item = Value>) -> Self {
-        Self { sql: sql.into(), params: params.into_iter().collect() }
-    }
-
-    /// Memory that the statement holds, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.sql.len() + self.params.iter().map(value_bytes).sum::<usize>()
-    }
-
-    pub(crate) fn run(&self, tx: &Transaction<'_>) -> rusqlite::Result<StatementResult> {
-        let params = rusqlite::params_from_iter(self.params.iter().map(Bound));
-        let changes_before = tx.total_changes();
-        let mut result = tx.with_statement(&self.sql, |statement| {
-            let mut result = StatementResult::default();
-            if statement.column_count() == 0 {
-                statement.execute(params)?;
-                return Ok(result);
-            }
-            let mut cursor = statement.query(params)?;
-            while let Some(row) = cursor.next()? {
-                // Counted only now: the first step prepares the statement again if the schema has
-                // changed since, and `*` may then stand for other columns.
-                let values = (0..row.as_ref().column_count()).map(|column| row.get(column));
-                result.rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
-            }
-            drop(cursor);
-            let columns = statement.column_names();
-            result.columns = columns.into_iter().map(str::to_owned).collect();
-            Ok(result)
-        })?;
-        if tx.total_changes() != changes_before {
-            result.rows_changed = tx.changes();
+/// Runs one statement in the transaction.
+pub(crate) fn run(
+    statement: &Statement,
+    tx: &Transaction<'_>,
+) -> rusqlite::Result<StatementResult> {
+    let params = rusqlite::params_from_iter(statement.params().iter().map(Bound));
+    let changes_before = tx.total_changes();
+    let mut result = tx.with_statement(statement.sql(), |prepared| {
+        if prepared.column_count() == 0 {
+            prepared.execute(params)?;
+            return Ok(StatementResult::default());
         }
-        result.last_insert_rowid = tx.connection().last_insert_rowid();
-        Ok(result)
+        collect(prepared, params)
+    })?;
+    if tx.total_changes() != changes_before {
+        result.rows_affected = tx.changes();
     }
+    let rowid = tx.connection().last_insert_rowid();
+    result.last_insert_id = (rowid != 0).then_some(rowid);
+    Ok(result)
 }
 
-/// What one statement came to.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct StatementResult {
-    /// Rows inserted, updated or deleted by the statement itself, without its triggers.
-    pub rows_changed: u64,
-    /// The rowid of the transaction's latest insert so far; 0 before the first.
-    pub last_insert_rowid: i64,
-    /// The names of the columns, for a statement that returns rows.
-    pub columns: Vec<String>,
-    /// The rows.
-    pub rows: Vec<Vec<Value>>,
+/// Runs a statement that returns rows, and takes them all.
+pub(crate) fn collect(
+    prepared: &mut rusqlite::Statement<'_>,
+    params: impl rusqlite::Params,
+) -> rusqlite::Result<StatementResult> {
+    let mut result = StatementResult::default();
+    let mut cursor = prepared.query(params)?;
+    while let Some(row) = cursor.next()? {
+        // Counted only now: the first step prepares the statement again if the schema has
+        // changed since, and `*` may then stand for other columns.
+        let columns = 0..row.as_ref().column_count();
+        let values = columns.map(|column| row.get(column).map(|Column(value)| value));
+        result.rows.push(values.collect::<rusqlite::Result<_>>()?);
+    }
+    drop(cursor);
+    result.columns = prepared.column_names().map(str::to_owned).collect();
+    Ok(result)
 }
 
 /// Binds a value by reference.
@@ -78,16 +57,32 @@ pub(crate) struct Bound<'a>(pub(crate) &'a Value);
 
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(ValueRef::from(self.0)))
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Bool(value) => ValueRef::Integer(i64::from(*value)),
+            Value::Int(value) => ValueRef::Integer(*value),
+            Value::Float(value) => ValueRef::Real(*value),
+            Value::Text(value) => ValueRef::Text(value.as_bytes()),
+            Value::Bytes(value) => ValueRef::Blob(value),
+            other => {
+                let what = format!("SQLite has no place for {other:?}");
+                return Err(rusqlite::Error::ToSqlConversionFailure(what.into()));
+            }
+        }))
     }
 }
 
-/// Memory that a value holds, in bytes.
-pub(crate) fn value_bytes(value: &Value) -> usize {
-    let held = match value {
-        Value::Text(text) => text.len(),
-        Value::Blob(blob) => blob.len(),
-        _ => 0,
-    };
-    size_of::<Value>() + held
+/// A value as it stands in a row.
+struct Column(Value);
+
+impl FromSql for Column {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(value) => Value::Int(value),
+            ValueRef::Real(value) => Value::Float(value),
+            ValueRef::Text(_) => Value::Text(value.as_str()?.to_owned()),
+            ValueRef::Blob(value) => Value::Bytes(value.to_vec()),
+        }))
+    }
 }
