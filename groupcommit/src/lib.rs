@@ -117,6 +117,9 @@ pub use groupcommit_core::{
     Ticket, Unknown,
 };
 
+#[cfg(feature = "_sql")]
+pub mod sql;
+
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
 #[cfg(feature = "postgres")]

@@ -157,7 +157,10 @@ impl<C: Connect> Bridge<C> {
     ///
     /// Dropping the future before the call has begun keeps it from being run. One that has begun is
     /// run to its end, and its answer is dropped.
-    pub fn call<T, F>(&self, call: F) -> impl Future<Output = Result<T, Failure<C::Error>>> + Send
+    pub fn call<T, F>(
+        &self,
+        call: F,
+    ) -> impl Future<Output = Result<T, Failure<C::Error>>> + Send + use<T, F, C>
     where
         F: FnOnce(&mut C::Connection) -> T + Send + 'static,
         T: Send + 'static,
@@ -191,10 +194,14 @@ impl<C: Connect> Bridge<C> {
     /// # Errors
     ///
     /// [`Failure::Overloaded`]; and from the future, as there.
+    #[expect(clippy::type_complexity, reason = "a future has no shorter type")]
     pub fn try_call<T, F>(
         &self,
         call: F,
-    ) -> Result<impl Future<Output = Result<T, Failure<C::Error>>> + Send, Failure<C::Error>>
+    ) -> Result<
+        impl Future<Output = Result<T, Failure<C::Error>>> + Send + use<T, F, C>,
+        Failure<C::Error>,
+    >
     where
         F: FnOnce(&mut C::Connection) -> T + Send + 'static,
         T: Send + 'static,
@@ -215,7 +222,7 @@ impl<C: Connect> Bridge<C> {
     {
         let (answer, receiver) = oneshot::channel();
         let shared = &self.owner.shared;
-        match shared.queue.push(Box::new(Call { call, answer, permit })) {
+        match shared.queue.push(Box::new(Call { run: call, answer, permit })) {
             Pushed::Queued => {}
             // A receiver without a sender would say that there is no thread.
             Pushed::Closed => return closed(),
@@ -285,7 +292,7 @@ fn closed<T, E>() -> Answer<T, E> {
 
 /// One call in the queue.
 struct Call<F, T, E> {
-    call: F,
+    run: F,
     answer: oneshot::Sender<Result<T, Failure<E>>>,
     /// Gives the place to the next when the call has been answered.
     permit: OwnedSemaphorePermit,
@@ -302,8 +309,8 @@ where
     }
 
     fn run(self: Box<Self>, connection: &mut C::Connection) -> bool {
-        let Self { call, answer, permit } = *self;
-        let ran = catch_unwind(AssertUnwindSafe(|| call(connection)));
+        let Self { run, answer, permit } = *self;
+        let ran = catch_unwind(AssertUnwindSafe(|| run(connection)));
         let has_panicked = ran.is_err();
         drop(permit);
         let result = ran.map_err(|panic| Failure::Panicked(message_of(panic.as_ref())));

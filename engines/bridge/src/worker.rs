@@ -64,13 +64,11 @@ enum Refusal<E> {
 
 fn open<C: Connect>(shared: &Arc<Shared<C>>) -> Result<Opened<C>, Refusal<C::Error>> {
     let made = catch_unwind(AssertUnwindSafe(|| shared.connect.connect()));
-    let connection = match made {
-        Ok(made) => made.map_err(Refusal::Error)?,
-        Err(_) => {
-            tracing::error!("making a connection panicked; its call is not run");
-            return Err(Refusal::Panicked);
-        }
+    let Ok(made) = made else {
+        tracing::error!("making a connection panicked; its call is not run");
+        return Err(Refusal::Panicked);
     };
+    let connection = made.map_err(Refusal::Error)?;
     let open = shared.open.fetch_add(1, Ordering::SeqCst) + 1;
     shared.open_peak.fetch_max(open, Ordering::SeqCst);
     Ok(Opened { connection, shared: Arc::clone(shared) })

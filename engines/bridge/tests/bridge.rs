@@ -70,7 +70,7 @@ fn bridge(connections: usize, waiting: usize) -> (Bridge<Door>, Arc<Server>) {
 /// Occupies the only connection of a bridge until it is told to go on.
 fn occupy(bridge: &Bridge<Door>) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
     let (go_on, told) = mpsc::channel::<()>();
-    let (began, begun) = mpsc::channel();
+    let (began, waits) = mpsc::channel();
     let bridge = bridge.clone();
     let caller = thread::spawn(move || {
         bridge
@@ -80,7 +80,7 @@ fn occupy(bridge: &Bridge<Door>) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
             })
             .unwrap();
     });
-    begun.recv().unwrap();
+    waits.recv().unwrap();
     (go_on, caller)
 }
 

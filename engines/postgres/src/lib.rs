@@ -55,3 +55,4 @@ pub use groupcommit_core::{
 };
 pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use rustls;
+pub use tokio_postgres;

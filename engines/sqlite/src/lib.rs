@@ -48,6 +48,7 @@ pub use database::{Database, Submission, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};
 pub use open::Options;
+pub use statement::{Part, read_each, run_statement};
 pub use transaction::Transaction;
 
 #[doc(hidden)]

@@ -5,7 +5,7 @@
 
 use groupcommit_statement::{Statement, StatementResult, Value};
 use rusqlite::{
-    ToSql,
+    Connection, ToSql,
     types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef},
 };
 
@@ -16,15 +16,8 @@ pub(crate) fn run(
     statement: &Statement,
     tx: &Transaction<'_>,
 ) -> rusqlite::Result<StatementResult> {
-    let params = rusqlite::params_from_iter(statement.params().iter().map(Bound));
     let changes_before = tx.total_changes();
-    let mut result = tx.with_statement(statement.sql(), |prepared| {
-        if prepared.column_count() == 0 {
-            prepared.execute(params)?;
-            return Ok(StatementResult::default());
-        }
-        collect(prepared, params)
-    })?;
+    let mut result = tx.with_statement(statement.sql(), |prepared| collect(prepared, statement))?;
     if tx.total_changes() != changes_before {
         result.rows_affected = tx.changes();
     }
@@ -33,22 +26,97 @@ pub(crate) fn run(
     Ok(result)
 }
 
-/// Runs a statement that returns rows, and takes them all.
-pub(crate) fn collect(
-    prepared: &mut rusqlite::Statement<'_>,
-    params: impl rusqlite::Params,
+/// Runs one statement as plain data on a connection that a read or an exclusive was lent.
+///
+/// # Errors
+///
+/// What SQLite says.
+pub fn run_statement(
+    connection: &Connection,
+    statement: &Statement,
 ) -> rusqlite::Result<StatementResult> {
-    let mut result = StatementResult::default();
+    let changes_before = connection.total_changes();
+    let mut result = collect(&mut *connection.prepare_cached(statement.sql())?, statement)?;
+    if connection.total_changes() != changes_before {
+        result.rows_affected = connection.changes();
+    }
+    let rowid = connection.last_insert_rowid();
+    result.last_insert_id = (rowid != 0).then_some(rowid);
+    Ok(result)
+}
+
+/// Reads on a connection that a read was lent: tells `each` the names of the columns, and then each
+/// row, until it returns `false`.
+///
+/// # Errors
+///
+/// What SQLite says.
+pub fn read_each(
+    connection: &Connection,
+    statement: &Statement,
+    mut each: impl FnMut(Part) -> bool,
+) -> rusqlite::Result<()> {
+    let mut prepared = connection.prepare_cached(statement.sql())?;
+    step(&mut prepared, statement, &mut each)
+}
+
+/// A part of what a statement returns.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// The names of the columns: once, before the rows.
+    Columns(Vec<String>),
+    /// A row.
+    Row(Vec<Value>),
+}
+
+fn step(
+    prepared: &mut rusqlite::Statement<'_>,
+    statement: &Statement,
+    each: &mut dyn FnMut(Part) -> bool,
+) -> rusqlite::Result<()> {
+    let params = rusqlite::params_from_iter(statement.params().iter().map(Bound));
+    if prepared.column_count() == 0 {
+        prepared.execute(params)?;
+        return Ok(());
+    }
     let mut cursor = prepared.query(params)?;
+    let mut is_first = true;
     while let Some(row) = cursor.next()? {
-        // Counted only now: the first step prepares the statement again if the schema has
+        // Looked at only now: the first step prepares the statement again if the schema has
         // changed since, and `*` may then stand for other columns.
-        let columns = 0..row.as_ref().column_count();
-        let values = columns.map(|column| row.get(column).map(|Column(value)| value));
-        result.rows.push(values.collect::<rusqlite::Result<_>>()?);
+        let columns = row.as_ref();
+        if std::mem::take(&mut is_first) && !each(Part::Columns(names_of(columns))) {
+            return Ok(());
+        }
+        let values = (0..columns.column_count()).map(|column| row.get(column));
+        let row = values.map(|value| value.map(|Column(value)| value));
+        if !each(Part::Row(row.collect::<rusqlite::Result<_>>()?)) {
+            return Ok(());
+        }
     }
     drop(cursor);
-    result.columns = prepared.column_names().map(str::to_owned).collect();
+    if is_first {
+        each(Part::Columns(names_of(prepared)));
+    }
+    Ok(())
+}
+
+fn names_of(prepared: &rusqlite::Statement<'_>) -> Vec<String> {
+    prepared.column_names().map(str::to_owned).collect()
+}
+
+fn collect(
+    prepared: &mut rusqlite::Statement<'_>,
+    statement: &Statement,
+) -> rusqlite::Result<StatementResult> {
+    let mut result = StatementResult::default();
+    step(prepared, statement, &mut |part| {
+        match part {
+            Part::Columns(names) => result.columns = names,
+            Part::Row(row) => result.rows.push(row),
+        }
+        true
+    })?;
     Ok(result)
 }
 
