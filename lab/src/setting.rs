@@ -33,6 +33,8 @@ pub enum Task {
     Threads,
     /// Write or read single entries of RocksDB, with its log or without.
     Wal(Benchmark),
+    /// Requests of a web application, which read and write.
+    Web(WebLoad),
     /// Write single rows as load grows.
     Load {
         /// How the pipeline forms groups.
@@ -68,6 +70,29 @@ impl Benchmark {
     }
 }
 
+/// How much there is to do besides, or at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebLoad {
+    /// Nothing else runs.
+    Normal,
+    /// The machine's processors are kept busy besides.
+    High,
+    /// All requests arrive at the same moment.
+    AtOnce,
+}
+
+impl WebLoad {
+    /// The name in records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::High => "high",
+            Self::AtOnce => "at once",
+        }
+    }
+}
+
 /// How the pipeline forms groups: the setting that is supposed not to need setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
@@ -98,6 +123,7 @@ impl Task {
             Self::Mixed => "mixed",
             Self::Threads => "threads",
             Self::Wal(_) => "wal",
+            Self::Web(_) => "web",
             Self::Load { .. } => "load",
         }
     }
@@ -130,6 +156,7 @@ impl fmt::Display for Setting {
                 }
             }
             Task::Wal(benchmark) => write!(f, ", {}", benchmark.name())?,
+            Task::Web(load) => write!(f, ", load {}", load.name())?,
             Task::Mixed | Task::Threads => {}
         }
         if self.condition.is_async() && self.in_flight > 0 {

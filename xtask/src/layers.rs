@@ -27,7 +27,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
         ],
     ),
     ("groupcommit-testkit", &["groupcommit-core"]),
-    ("groupcommit-lab", &["groupcommit"]),
+    ("groupcommit-lab", &["groupcommit", "groupcommit-bridge"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
     (
         "groupcommit-testkit-power",

@@ -54,7 +54,7 @@ pub use error::Error;
 pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use kind::Kind;
 pub use rows::Rows;
-pub use url::Engine;
+pub use url::{Engine, sqlite_path, without_password};
 
 use crate::{Failure, Ticket};
 

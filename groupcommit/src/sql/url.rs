@@ -35,6 +35,30 @@ impl Engine {
         }
     }
 
+    /// Whether its databases are on a server, and so are none of the program's own files.
+    #[must_use]
+    pub fn is_server(self) -> bool {
+        !matches!(self, Self::Sqlite)
+    }
+
+    /// Whether this program was built with it.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        match self {
+            Self::Sqlite => cfg!(feature = "sqlite"),
+            Self::Postgres => cfg!(feature = "postgres"),
+        }
+    }
+
+    /// Its name in headings.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres => "PostgreSQL",
+        }
+    }
+
     /// Its name in lower case, as in its URLs and as a feature.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -68,12 +92,23 @@ impl fmt::Display for Engine {
     }
 }
 
-/// The URL with what follows the user's name left out.
-pub(super) fn without_password(url: &str) -> String {
+/// A URL as it may be shown: without a password, and without its options.
+#[must_use]
+pub fn without_password(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((account, place)) = rest.rsplit_once('@') else { return url.to_owned() };
     let user = account.split(':').next().unwrap_or_default();
     format!("{scheme}://{user}@{place}")
+}
+
+/// The file that a URL of SQLite's names.
+///
+/// # Errors
+///
+/// When it names none, or has options that SQLite does not.
+pub fn sqlite_path(url: &str) -> Result<PathBuf, Error> {
+    parse_sqlite(url).map(|url| url.path)
 }
 
 /// What a URL of SQLite says.
@@ -88,7 +123,6 @@ pub(super) struct SqliteUrl {
 
 /// Takes `sqlite:PATH` or `sqlite://PATH` apart, with `?create=false`, `convert_to_wal=true` and
 /// `busy_timeout_ms=5000` behind it.
-#[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "SQLite is left out"))]
 pub(super) fn parse_sqlite(url: &str) -> Result<SqliteUrl, Error> {
     let rest = url.split_once(':').map_or("", |(_, rest)| rest);
     let rest = rest.strip_prefix("//").unwrap_or(rest);
@@ -142,6 +176,7 @@ mod tests {
     fn no_error_shows_a_password() {
         assert_eq!(without_password("x://me:secret@host/db"), "x://me@host/db");
         assert_eq!(without_password("x://me:se@cret@host"), "x://me@host");
+        assert_eq!(without_password("x://me@host/db?password=secret"), "x://me@host/db");
         assert_eq!(without_password("x:me"), "x:me");
     }
 
