@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,7 +105,7 @@ fn what_the_server_refuses_is_rejected_alone() {
             300 => (3_000_000_000_i64, "2013-01-01"), // out of range
             id => (id, "2013-01-01"),
         };
-        input.push_str(&format!("{id},{day},{}\n", if id % 2 == 0 { "true" } else { "" }));
+        writeln!(input, "{id},{day},{}", if id % 2 == 0 { "true" } else { "" }).expect("writes");
     }
     schema.place.write("in.csv", input);
     let ended = schema
@@ -149,7 +150,7 @@ fn any_moment_can_be_the_last() {
     let mut input = "number,v\n".to_owned();
     for number in 1..=records {
         let written = if number % 1_000 == 0 { number - 1 } else { number };
-        input.push_str(&format!("{written},row {number}\n"));
+        writeln!(input, "{written},row {number}").expect("writes");
     }
     schema.place.write("in.csv", input);
     let arguments = ["-t", "t", "--rejects", "bad.csv", "--quiet", "--resume", "in.csv"];

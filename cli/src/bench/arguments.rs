@@ -101,7 +101,7 @@ pub(super) struct CommonArguments {
     #[arg(long, value_name = "ENGINE", default_value = "sqlite")]
     engine: Engine,
 
-    /// The server to measure, as in postgres://user@host/database, where the program was built with
+    /// The server to measure, as in `postgres://user@host/database`, where the program was built with
     /// its engine; what is measured has a schema of its own there, which is dropped at the end
     #[arg(long, value_name = "URL", conflicts_with = "engine")]
     url: Option<Server>,

@@ -57,8 +57,8 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP, after_help = "See --help for formats, column types and exit codes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
-    /// SQLite database, created when missing; or a URL: postgres://user@host/database, or
-    /// lmdb:PATH or rocksdb:PATH for one of those
+    /// SQLite database, created when missing; or a URL: `postgres://user@host/database`,
+    /// or lmdb:PATH or rocksdb:PATH for one of those
     pub(crate) database: PathBuf,
 
     /// Input file; - or nothing reads standard input

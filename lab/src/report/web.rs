@@ -1,5 +1,7 @@
 //! Experiment 3, the asynchronous client, as part of a report.
 
+use std::fmt::Write as _;
+
 use crate::condition::Condition;
 use crate::measurement::Measurement;
 use crate::report::case::{Case, cases};
@@ -122,11 +124,12 @@ fn findings(cases: &[Case<'_>]) -> Vec<String> {
         ] {
             let Some(other) = find(cases, condition, load) else { continue };
             let ratio = median(ours) / median(other).max(f64::MIN_POSITIVE);
-            text.push_str(&format!(
+            let _infallible = write!(
+                text,
                 ", {} times the {} ms {what}",
                 significant(ratio),
                 figure_of(median(other))
-            ));
+            );
         }
         text.push('.');
         Some(text)

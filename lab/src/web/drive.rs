@@ -129,17 +129,18 @@ pub(super) fn drive_blocking(
                 loop {
                     // The guard goes before the request is answered.
                     let next = lock(&waiting).recv();
-                    let Ok((number, arrival_ns)) = next else { return };
+                    let Ok((number, due_ns)) = next else { return };
                     let mut first_ns = 0;
                     let mut answered = || first_ns = notes.now_ns();
                     let result = answer(&requests[number], &mut answered);
-                    notes.ended(arrival_ns, first_ns, result);
+                    notes.ended(due_ns, first_ns, result);
                 }
             });
         }
         arrive(notes.start, arrivals_ns, |number, arrival_ns| {
-            // The threads are there until the channel ends.
-            drop(due.send((number, arrival_ns)));
+            if due.send((number, arrival_ns)).is_err() {
+                unreachable!("the threads are there until the channel ends");
+            }
         });
         drop(due);
     });

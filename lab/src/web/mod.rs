@@ -31,7 +31,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::condition::Condition;
-use crate::driver::Driven;
 use crate::engine::{Engine, GroupCounts};
 use crate::error::{Cause, LabError};
 use crate::measure::Trial;
@@ -174,14 +173,14 @@ impl WebOptions {
             WebLoad::AtOnce => vec![0; requests.len()],
             _ => poisson_arrivals(self.per_second, Duration::MAX, requests.len(), self.common.seed),
         };
-        let before = work.counted(url)?;
+        let before = work::counted(url)?;
         let counting = Counting::begin(url)?;
         let burning = (load == WebLoad::High).then(Burning::begin);
         let answers = self.drive(setting.condition, url, &requests, &arrivals_ns).map_err(failed);
         drop(burning);
         let connections_peak = counting.end();
         let answers = answers?;
-        let updates = work.counted(url)? - before;
+        let updates = work::counted(url)? - before;
         Ok(Measured { answers, connections_peak, updates })
     }
 

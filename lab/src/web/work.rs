@@ -113,19 +113,19 @@ impl Work {
         let rows = rows.clamp(1.0, f64::from(ITEMS)) as u32;
         rows
     }
+}
 
-    /// Updates that the counters hold.
-    pub(super) fn counted(&self, url: &str) -> Result<u64, LabError> {
-        let failed = failed("count the updates on", url);
-        let database = Database::connect(url).map_err(|error| failed(error.into()))?;
-        let sum = Statement::new("SELECT CAST(sum(n) AS BIGINT) FROM web_counter", []);
-        let found = database.read(&sum).map_err(|failure| failed(failure.into()))?;
-        database.close().map_err(|error| failed(error.into()))?;
-        Ok(match found.rows.first().and_then(|row| row.first()) {
-            Some(Value::Int(sum)) => sum.cast_unsigned(),
-            _ => 0,
-        })
-    }
+/// Updates that the counters hold.
+pub(super) fn counted(url: &str) -> Result<u64, LabError> {
+    let failed = failed("count the updates on", url);
+    let database = Database::connect(url).map_err(|error| failed(error.into()))?;
+    let sum = Statement::new("SELECT CAST(sum(n) AS BIGINT) FROM web_counter", []);
+    let found = database.read(&sum).map_err(|failure| failed(failure.into()))?;
+    database.close().map_err(|error| failed(error.into()))?;
+    Ok(match found.rows.first().and_then(|row| row.first()) {
+        Some(Value::Int(sum)) => sum.cast_unsigned(),
+        _ => 0,
+    })
 }
 
 /// Lengths whose logarithm is distributed evenly: short ones are the many.

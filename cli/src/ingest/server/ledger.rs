@@ -32,6 +32,9 @@ pub(super) struct Ledger {
     reject: std::sync::Arc<str>,
 }
 
+/// How far an ingest came, and what is decided beyond that: by record, its line and checksum.
+pub(super) type Found = (Entry, HashMap<u64, Place>);
+
 /// A place in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -86,12 +89,8 @@ impl Ledger {
         Statement::new(numbered(self.engine, sql), params)
     }
 
-    /// The entry for the target, if an ingest was ever begun, with what is decided beyond its
-    /// position: by record, its line and checksum.
-    pub(super) fn find(
-        &self,
-        database: &Database,
-    ) -> Result<Option<(Entry, HashMap<u64, Place>)>, StatementsFailure> {
+    /// The entry for the target, if an ingest was ever begun.
+    pub(super) fn find(&self, database: &Database) -> Result<Option<Found>, StatementsFailure> {
         let found = database.read(&self.statement(
             "SELECT id, source, reading, position, line, checksum, finished, \
              (SELECT count(*) FROM _groupcommit_rejects WHERE ingest = id) \

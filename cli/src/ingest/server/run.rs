@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options, engine: Engine, url: &str) -> Result<Exit, 
         (Some((entry, shown)), decided)
     });
     let resumable = entry.as_ref().map(|(_, shown)| shown.clone());
-    let before = previous(options, resumable, &target, &reading)?.and_then(|_| entry);
+    let before = previous(options, resumable, &target, &reading)?.and(entry);
     let (columns, creates) = if layout.format == Format::Sql {
         (Vec::new(), None)
     } else {
@@ -141,7 +141,7 @@ pub(crate) fn run(options: &Options, engine: Engine, url: &str) -> Result<Exit, 
         committed: 0,
         rejected: 0,
     };
-    ingest.run(&mut stream, &shape, &entry, resumed, target, note)
+    ingest.run(&mut stream, &shape, &entry, resumed, target, note.as_deref())
 }
 
 /// Opens the rejects file and fills it with the verdicts of earlier runs.
@@ -181,14 +181,16 @@ impl Ingest<'_> {
         entry: &Entry,
         resumed: bool,
         target: String,
-        note: Option<String>,
+        note: Option<&str>,
     ) -> Result<Exit, Problem> {
         let begun = Instant::now();
         let mut progress =
             Progress::begin(self.options.quiet, stream.size_bytes, stream.read_bytes.clone());
         let warnings = self.database.warnings();
         warnings.iter().for_each(|warning| progress.note(&format!("warning: {warning}")));
-        note.iter().for_each(|note| progress.note(note));
+        if let Some(note) = note {
+            progress.note(note);
+        }
         let fed = self.feed(stream, shape, &mut progress);
         let fed = fed.and_then(|end| self.settle(0, &progress).map(|()| end));
         for waiting in self.in_flight.drain(..) {
@@ -342,7 +344,7 @@ impl Ingest<'_> {
         let Some(InFlight { job, ticket }) = self.in_flight.pop_front() else { return Ok(()) };
         match ticket.wait() {
             Ok(_) => self.settled(&job, progress),
-            Err(failure) => self.refused(job, &failure, progress),
+            Err(failure) => self.refused(&job, &failure, progress),
         }
     }
 
@@ -350,11 +352,11 @@ impl Ingest<'_> {
     /// go out together.
     fn refused(
         &mut self,
-        job: Job,
+        job: &Job,
         failure: &StatementsFailure,
         progress: &Progress,
     ) -> Result<(), Problem> {
-        let first = self.with_verdict(&job, failure)?;
+        let first = self.with_verdict(job, failure)?;
         let mut again = vec![(first, true)];
         let behind: Vec<InFlight> = self.in_flight.drain(..).collect();
         for InFlight { job, ticket } in behind {
