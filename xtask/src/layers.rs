@@ -5,12 +5,13 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit-mysql", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-postgres", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
@@ -20,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "groupcommit-sqlite",
             "groupcommit-lmdb",
             "groupcommit-rocksdb",
+            "groupcommit-mysql",
             "groupcommit-postgres",
         ],
     ),
