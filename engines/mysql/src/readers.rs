@@ -11,7 +11,6 @@ use std::sync::{
 
 use groupcommit_core::NotRun;
 use groupcommit_statement::{Statement, StatementResult, Value};
-use mysql_async::Error as ServerError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
@@ -135,19 +134,11 @@ async fn serve(
 ) {
     let Some(mut session) = lent.session.take() else { return };
     let mut columns = Some(columns);
-    let mut is_taken = true;
-    let begin = |found| {
-        if let Some(columns) = columns.take() {
-            // Whoever asked may have gone.
-            drop(columns.send(Ok(found)));
-        }
+    let served = session.stream(&text, &mut columns, &rows).await;
+    let is_usable = match &served {
+        Ok(are_taken) => *are_taken,
+        Err(error) => !is_lost(error),
     };
-    let each = async |row| {
-        is_taken = rows.send(Ok(row)).await.is_ok();
-        is_taken
-    };
-    let served = session.stream(&text, begin, each).await;
-    let is_usable = is_taken && served.as_ref().is_ok_or_said();
     if let Err(error) = served {
         match columns.take() {
             Some(columns) => drop(columns.send(Err(error))),
@@ -156,17 +147,6 @@ async fn serve(
     }
     if is_usable {
         lent.session = Some(session);
-    }
-}
-
-trait OkOrSaid {
-    /// Whether the connection is still good.
-    fn is_ok_or_said(self) -> bool;
-}
-
-impl OkOrSaid for Result<&(), &ServerError> {
-    fn is_ok_or_said(self) -> bool {
-        self.err().is_none_or(|error| !is_lost(error))
     }
 }
 

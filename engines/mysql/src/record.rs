@@ -15,8 +15,6 @@
 //! The row at position 0 stays for as long as the pipeline is open. It tells whether this is the
 //! table that the group wrote to, and is what a barrier writes.
 
-use std::fmt::Write as _;
-
 use crate::literal;
 
 /// The name of the table.
@@ -79,21 +77,18 @@ impl Key {
     /// more.
     pub(crate) fn commit(self, previous: &[u64]) -> String {
         let (pipeline, position) = (self.pipeline.literal(), self.position);
-        let mut text = String::new();
-        if !previous.is_empty() {
-            let previous: Vec<String> = previous.iter().map(ToString::to_string).collect();
-            drop(write!(
-                text,
-                "DELETE FROM {TABLE} WHERE pipeline = {pipeline} AND position IN ({})\n;",
-                previous.join(", ")
-            ));
-        }
-        drop(write!(
-            text,
+        let insert = format!(
             "INSERT INTO {TABLE} (pipeline, position, state) \
              VALUES ({pipeline}, {position}, 'committed')\n;"
-        ));
-        text
+        );
+        if previous.is_empty() {
+            return insert;
+        }
+        let previous: Vec<String> = previous.iter().map(ToString::to_string).collect();
+        let previous = previous.join(", ");
+        format!(
+            "DELETE FROM {TABLE} WHERE pipeline = {pipeline} AND position IN ({previous})\n;{insert}"
+        )
     }
 
     /// Keeps the group from being committed from now on, unless it is; and asks which. Its commit

@@ -11,8 +11,9 @@ use std::{
 };
 
 use groupcommit_core::block_on;
-use groupcommit_statement::StatementResult;
-use mysql_async::{Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _};
+use groupcommit_statement::{StatementResult, Value};
+use mysql_async::{Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     Error, record, runtime,
@@ -319,11 +320,7 @@ impl Session {
                 result.rows_affected = rows.len() as u64;
                 result.columns =
                     columns.iter().map(|column| column.name_str().into_owned()).collect();
-                let decode = |row: Row| {
-                    let values = row.unwrap_raw().into_iter().map(|raw| raw.unwrap_or(Raw::NULL));
-                    values.zip(&*columns).map(|(raw, column)| value::decode(column, raw)).collect()
-                };
-                result.rows = rows.into_iter().map(decode).collect();
+                result.rows = rows.into_iter().map(|row| decode(row, &columns)).collect();
             }
             each(done, result);
             done += 1;
@@ -339,25 +336,27 @@ impl Session {
         block_on(self.run(text, each))
     }
 
-    /// The rows of a statement, as they come. Its columns are handed to `begin`, and each row to
-    /// `each`, until that says that it wants no more.
+    /// Hands on the columns of a statement and then its rows, as they come. Says whether all were
+    /// taken.
     pub(crate) async fn stream(
         &mut self,
         text: &[u8],
-        begin: impl FnOnce(Vec<String>),
-        mut each: impl AsyncFnMut(Vec<groupcommit_statement::Value>) -> bool,
-    ) -> Answer<()> {
+        columns: &mut Option<oneshot::Sender<Answer<Vec<String>>>>,
+        rows: &mpsc::Sender<Answer<Vec<Value>>>,
+    ) -> Answer<bool> {
         let mut results = self.conn()?.query_iter(text).await?;
-        let columns = results.columns().unwrap_or_default();
-        begin(columns.iter().map(|column| column.name_str().into_owned()).collect());
+        let found = results.columns().unwrap_or_default();
+        if let Some(columns) = columns.take() {
+            let names = found.iter().map(|column| column.name_str().into_owned()).collect();
+            // Whoever asked may have gone.
+            drop(columns.send(Ok(names)));
+        }
         while let Some(row) = results.next().await? {
-            let values = row.unwrap_raw().into_iter().map(|raw| raw.unwrap_or(Raw::NULL));
-            let row = values.zip(&*columns).map(|(raw, column)| value::decode(column, raw));
-            if !each(row.collect()).await {
-                return Ok(());
+            if rows.send(Ok(decode(row, &found))).await.is_err() {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// How many parameters the server finds in `sql`, which must be one statement.
@@ -389,6 +388,11 @@ impl Session {
             tracing::debug!(%error, "a lost connection was left alone");
         }
     }
+}
+
+fn decode(row: Row, columns: &[Column]) -> Vec<Value> {
+    let values = row.unwrap_raw().into_iter().map(|raw| raw.unwrap_or(Raw::NULL));
+    values.zip(columns).map(|(raw, column)| value::decode(column, raw)).collect()
 }
 
 impl Drop for Session {

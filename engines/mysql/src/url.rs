@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mysql_async::{Opts, OptsBuilder, PathOrBuf, SslOpts};
+use mysql_async::{Opts, OptsBuilder, SslOpts};
 
 use crate::{Error, session::leaves_the_machine};
 
@@ -86,7 +86,7 @@ fn trusting(given: Option<SslOpts>, roots: Option<&[Vec<u8>]>) -> Result<SslOpts
         }
         &found
     };
-    let roots = roots.iter().map(|root| PathOrBuf::Buf(Cow::Owned(root.clone()))).collect();
+    let roots = roots.iter().map(|root| root.clone().into()).collect();
     Ok(given.unwrap_or_default().with_root_certs(roots).with_disable_built_in_roots(true))
 }
 
