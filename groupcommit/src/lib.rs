@@ -100,6 +100,7 @@
 //! | `sqlite` | [`sqlite`] | yes |
 //! | `lmdb` | `lmdb` | no |
 //! | `rocksdb` | `rocksdb` | no: it compiles C++ for many minutes |
+//! | `mysql` | `mysql` | no |
 //! | `postgres` | `postgres` | no |
 //!
 //! An engine's module re-exports the binding that its transactions are written with
@@ -122,6 +123,8 @@ pub mod sql;
 
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
+#[cfg(feature = "mysql")]
+pub use groupcommit_mysql as mysql;
 #[cfg(feature = "postgres")]
 pub use groupcommit_postgres as postgres;
 #[cfg(feature = "rocksdb")]

@@ -12,6 +12,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("groupcommit-bridge", &["groupcommit-core"]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit-mysql", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-postgres", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
@@ -23,6 +24,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
             "groupcommit-sqlite",
             "groupcommit-lmdb",
             "groupcommit-rocksdb",
+            "groupcommit-mysql",
             "groupcommit-postgres",
         ],
     ),

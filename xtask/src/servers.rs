@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use groupcommit_testkit::servers::{
     self, Life,
+    mysql,
     postgres::{self, Kind},
 };
 
@@ -19,8 +20,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Start one PostgreSQL, and one with two synchronous replicas; installs them where that is
-    /// allowed and needed
+    /// Start one PostgreSQL, one with two synchronous replicas, one MariaDB, and a Galera cluster of
+    /// three nodes; installs them where that is allowed and needed
     Start,
     /// Stop what `start` started, and remove what a killed run left behind
     Stop,
@@ -43,6 +44,15 @@ fn start() -> Result<()> {
         ("PostgreSQL with two synchronous replicas", Kind::Replicated),
     ] {
         let started = postgres::start(&bin, kind, Life::Kept)
+            .with_context(|| format!("cannot start {name}"))?;
+        println!("{name}: {}", started.url());
+    }
+    mysql::install_if_missing()?;
+    for (name, kind) in [
+        ("MariaDB", mysql::Kind::Single),
+        ("Galera with three nodes", mysql::Kind::Galera),
+    ] {
+        let started = mysql::start(kind, Life::Kept)
             .with_context(|| format!("cannot start {name}"))?;
         println!("{name}: {}", started.url());
     }
