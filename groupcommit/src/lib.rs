@@ -103,6 +103,9 @@
 //! | `mysql` | `mysql` | no |
 //! | `postgres` | `postgres` | no |
 //!
+//! [`sql`] opens any of those that speak SQL by a URL, with the same statements, values and errors;
+//! [`bridge`] puts a blocking client of any kind behind an asynchronous interface.
+//!
 //! An engine's module re-exports the binding that its transactions are written with
 //! (`sqlite::rusqlite`), so both sides use the same version.
 //!
@@ -121,6 +124,8 @@ pub use groupcommit_core::{
 #[cfg(feature = "_sql")]
 pub mod sql;
 
+#[cfg(feature = "bridge")]
+pub use groupcommit_bridge as bridge;
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
 #[cfg(feature = "mysql")]

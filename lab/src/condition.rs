@@ -126,7 +126,9 @@ impl Condition {
                 Self::GroupcommitBlocking,
                 Self::GroupcommitAsync,
             ],
-            Engine::Postgres => &[Self::OneConnection, Self::Connections, Self::GroupcommitAsync],
+            Engine::Postgres | Engine::Mysql => {
+                &[Self::OneConnection, Self::Connections, Self::GroupcommitAsync]
+            }
         }
     }
 
@@ -138,7 +140,7 @@ impl Condition {
             Engine::Lmdb | Engine::Rocksdb => {
                 &[Self::Sync, Self::GroupcommitBlocking, Self::GroupcommitAsync]
             }
-            Engine::Postgres => &[],
+            Engine::Postgres | Engine::Mysql => &[],
         }
     }
 
@@ -148,7 +150,7 @@ impl Condition {
         match engine {
             Engine::Sqlite => &Self::THREADS,
             Engine::Lmdb | Engine::Rocksdb => &[Self::SyncThreads, Self::Merged],
-            Engine::Postgres => &[],
+            Engine::Postgres | Engine::Mysql => &[],
         }
     }
 
@@ -160,7 +162,7 @@ impl Condition {
             Engine::Sqlite => {
                 &[Self::Blocking, Self::BlockingPool, Self::Bridge, Self::Groupcommit]
             }
-            Engine::Postgres => &[
+            Engine::Postgres | Engine::Mysql => &[
                 Self::Blocking,
                 Self::BlockingPool,
                 Self::AsyncPool,

@@ -33,11 +33,14 @@ pub enum Engine {
     Rocksdb,
     /// PostgreSQL: with the feature `postgres`, on a server whose URL is given.
     Postgres,
+    /// MySQL or MariaDB: with the feature `mysql`, on a server whose URL is given.
+    Mysql,
 }
 
 impl Engine {
     /// Every engine, built in or not.
-    pub const ALL: [Self; 4] = [Self::Sqlite, Self::Lmdb, Self::Rocksdb, Self::Postgres];
+    pub const ALL: [Self; 5] =
+        [Self::Sqlite, Self::Lmdb, Self::Rocksdb, Self::Postgres, Self::Mysql];
 
     /// The name in options and records.
     #[must_use]
@@ -47,6 +50,7 @@ impl Engine {
             Self::Lmdb => "lmdb",
             Self::Rocksdb => "rocksdb",
             Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
         }
     }
 
@@ -58,6 +62,7 @@ impl Engine {
             Self::Lmdb => "LMDB",
             Self::Rocksdb => "RocksDB",
             Self::Postgres => "PostgreSQL",
+            Self::Mysql => "MySQL or MariaDB",
         }
     }
 
@@ -69,6 +74,7 @@ impl Engine {
             Self::Lmdb => cfg!(feature = "lmdb"),
             Self::Rocksdb => cfg!(feature = "rocksdb"),
             Self::Postgres => cfg!(feature = "postgres"),
+            Self::Mysql => cfg!(feature = "mysql"),
         }
     }
 
@@ -81,7 +87,7 @@ impl Engine {
     /// Whether its databases are on a server, whose URL has to be given.
     #[must_use]
     pub fn is_server(self) -> bool {
-        matches!(self, Self::Postgres)
+        matches!(self, Self::Postgres | Self::Mysql)
     }
 
     /// The engine of a URL.
@@ -92,7 +98,8 @@ impl Engine {
         match groupcommit::sql::Engine::of_url(url) {
             Ok(groupcommit::sql::Engine::Sqlite) => Ok(Self::Sqlite),
             Ok(groupcommit::sql::Engine::Postgres) => Ok(Self::Postgres),
-            Ok(other) => Err(format!("{other} is not measured here")),
+            Ok(groupcommit::sql::Engine::Mysql) => Ok(Self::Mysql),
+            Ok(other) => Err(format!("{other} is not measured here yet")),
             Err(error) => Err(format!("{error}: {}", error.cause())),
         }
     }

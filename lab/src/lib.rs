@@ -36,6 +36,8 @@ pub mod load;
 mod measure;
 pub mod measurement;
 pub mod mixed;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod open_loop;
 mod operations;
 mod plain_sqlite;

@@ -91,7 +91,14 @@ pub(crate) fn measure(
         Engine::Postgres => {
             measure_on::<crate::postgres::Postgres>(setting, data, load, path, running)
         }
-        #[cfg(not(all(feature = "lmdb", feature = "rocksdb", feature = "postgres")))]
+        #[cfg(feature = "mysql")]
+        Engine::Mysql => measure_on::<crate::mysql::Mysql>(setting, data, load, path, running),
+        #[cfg(not(all(
+            feature = "lmdb",
+            feature = "rocksdb",
+            feature = "postgres",
+            feature = "mysql"
+        )))]
         other => Err(other.check().err().unwrap_or_else(|| {
             LabError::Options(format!("{other} is not among the engines of this program"))
         })),

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),

@@ -158,7 +158,8 @@ impl Engine for Writer {
                     if trials.lost >= LOST_MAX && !is_alone {
                         (size, trials) = (1, Trials::default());
                     }
-                    (is_alone && trials.lost >= LOST_MAX).then_some(Ending::Refuse(Error::Lost(error)))
+                    (is_alone && trials.lost >= LOST_MAX)
+                        .then_some(Ending::Refuse(Error::Lost(error)))
                 }
             };
             match (last, members.first()) {

@@ -12,7 +12,9 @@ use std::{
 
 use groupcommit_core::block_on;
 use groupcommit_statement::{StatementResult, Value};
-use mysql_async::{Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _};
+use mysql_async::{
+    Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -464,9 +466,12 @@ mod tests {
         };
         assert!(check("1", "OFF", "0", "O_DIRECT").is_ok());
         assert!(check("3", "ON", "1", "fsync").is_ok());
-        for (flush, log_bin, sync, method) in
-            [("0", "OFF", "0", ""), ("2", "OFF", "1", ""), ("1", "ON", "0", ""), ("1", "OFF", "0", "nosync")]
-        {
+        for (flush, log_bin, sync, method) in [
+            ("0", "OFF", "0", ""),
+            ("2", "OFF", "1", ""),
+            ("1", "ON", "0", ""),
+            ("1", "OFF", "0", "nosync"),
+        ] {
             let refused = check(flush, log_bin, sync, method);
             assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
         }

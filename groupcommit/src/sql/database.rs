@@ -30,6 +30,8 @@ pub struct Database {
 enum Opened {
     #[cfg(feature = "sqlite")]
     Sqlite(super::sqlite::Sqlite),
+    #[cfg(feature = "mysql")]
+    Mysql(super::mysql::Mysql),
     #[cfg(feature = "postgres")]
     Postgres(super::postgres::Postgres),
 }
@@ -40,6 +42,8 @@ macro_rules! with {
         match &$database.opened {
             #[cfg(feature = "sqlite")]
             Opened::Sqlite($engine) => $run,
+            #[cfg(feature = "mysql")]
+            Opened::Mysql($engine) => $run,
             #[cfg(feature = "postgres")]
             Opened::Postgres($engine) => $run,
         }
@@ -87,9 +91,11 @@ impl Options {
         let opened = match Engine::of_url(url)? {
             #[cfg(feature = "sqlite")]
             Engine::Sqlite => Opened::Sqlite(super::sqlite::Sqlite::connect(url, self)?),
+            #[cfg(feature = "mysql")]
+            Engine::Mysql => Opened::Mysql(super::mysql::Mysql::connect(url, self)?),
             #[cfg(feature = "postgres")]
             Engine::Postgres => Opened::Postgres(super::postgres::Postgres::connect(url, self)?),
-            #[cfg(not(all(feature = "sqlite", feature = "postgres")))]
+            #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
             engine => {
                 return Err(Error::url(format!(
                     "this program was built without {engine}; add the feature `{engine}` of groupcommit"
@@ -128,6 +134,8 @@ impl Database {
         match &self.opened {
             #[cfg(feature = "sqlite")]
             Opened::Sqlite(_) => Engine::Sqlite,
+            #[cfg(feature = "mysql")]
+            Opened::Mysql(_) => Engine::Mysql,
             #[cfg(feature = "postgres")]
             Opened::Postgres(_) => Engine::Postgres,
         }

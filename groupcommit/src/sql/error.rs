@@ -22,7 +22,7 @@ impl Error {
     }
 
     /// The database's own code, where it gave one: SQLite's extended result code, PostgreSQL's
-    /// SQLSTATE.
+    /// SQLSTATE, MySQL's number.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
@@ -117,6 +117,10 @@ pub(super) fn classify(error: &(dyn StdError + 'static)) -> (Kind, Option<String
     #[cfg(feature = "sqlite")]
     {
         known = known.or_else(|| super::sqlite::classify(error));
+    }
+    #[cfg(feature = "mysql")]
+    {
+        known = known.or_else(|| super::mysql::classify(error));
     }
     #[cfg(feature = "postgres")]
     {

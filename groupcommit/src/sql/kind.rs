@@ -177,6 +177,39 @@ pub(super) fn of_sqlstate(state: &str) -> Kind {
     }
 }
 
+/// Of a number of MySQL's and MariaDB's, with its SQLSTATE for those that are none of these
+/// (<https://mariadb.com/kb/en/mariadb-error-code-reference/>).
+#[cfg(feature = "mysql")]
+pub(super) fn of_mysql(number: u16, state: &str) -> Kind {
+    match number {
+        1062 | 1169 | 1586 => Kind::Unique,
+        1216 | 1217 | 1451 | 1452 => Kind::ForeignKey,
+        1048 | 1364 => Kind::NotNull,
+        3819 | 4025 => Kind::Check,
+        1644 => Kind::Raised,
+        1213 => Kind::Conflict,
+        1205 => Kind::Busy,
+        1317 | 1969 | 3024 => Kind::Interrupted,
+        1264..=1266 | 1292 | 1365..=1367 | 1406 | 1411 | 1690 => Kind::Value,
+        1290 | 1792 | 1836 => Kind::ReadOnly,
+        1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Kind::Privilege,
+        1021 | 1037 | 1038 | 1040 | 1041 | 1114 | 1203 | 1226 => Kind::Resources,
+        1030 | 1034 | 1194 | 1195 => Kind::Storage,
+        // A node that is in no cluster now; a server that goes down.
+        1047 | 1053 | 1077 | 1079 | 1158..=1161 | 1927 => Kind::Lost,
+        _ => match state.get(..2) {
+            Some("08") => Kind::Lost,
+            Some("22") => Kind::Value,
+            Some("23") => Kind::Constraint,
+            Some("28") => Kind::Privilege,
+            Some("0A" | "21" | "3D" | "42") => Kind::Statement,
+            Some("40") => Kind::Conflict,
+            Some("45") => Kind::Raised,
+            _ => Kind::Other,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +232,27 @@ mod tests {
             (101, "", Kind::Other),
         ] {
             assert_eq!(of_sqlite(code, message), kind, "{code} {message}");
+        }
+    }
+
+    #[cfg(feature = "mysql")]
+    #[test]
+    fn mysqls_numbers_fall_into_kinds() {
+        for (number, state, kind) in [
+            (1062, "23000", Kind::Unique),
+            (1452, "23000", Kind::ForeignKey),
+            (1048, "23000", Kind::NotNull),
+            (4025, "23000", Kind::Check),
+            (1213, "40001", Kind::Conflict),
+            (1205, "HY000", Kind::Busy),
+            (1064, "42000", Kind::Statement),
+            (1146, "42S02", Kind::Statement),
+            (1045, "28000", Kind::Privilege),
+            (1406, "22001", Kind::Value),
+            (9999, "45000", Kind::Raised),
+            (9999, "HY000", Kind::Other),
+        ] {
+            assert_eq!(of_mysql(number, state), kind, "{number}");
         }
     }
 

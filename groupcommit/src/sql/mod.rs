@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | `sqlite:app.db`, `sqlite:///var/lib/app.db` | SQLite | `sqlite` | `?1`, `?2` |
 //! | `postgres://user:password@host:port/database` | PostgreSQL | `postgres` | `$1`, `$2` |
+//! | `mysql://user:password@host:port,host:port/database`, `mariadb://...` | MySQL, MariaDB, Galera | `mysql` | `?` |
 //!
 //! Statements go to the database as they are: nothing is rewritten, so each is written with the
 //! placeholders and in the dialect of its database; [`Engine::placeholder`] gives the former.
@@ -41,6 +42,8 @@
 mod database;
 mod error;
 mod kind;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rows;

@@ -14,6 +14,8 @@ pub struct Rows {
 pub(super) enum Inner {
     #[cfg(feature = "sqlite")]
     Sqlite(super::sqlite::SqliteRows),
+    #[cfg(feature = "mysql")]
+    Mysql(groupcommit_mysql::Rows),
     #[cfg(feature = "postgres")]
     Postgres(groupcommit_postgres::Rows),
 }
@@ -35,6 +37,8 @@ impl Rows {
         match &self.inner {
             #[cfg(feature = "sqlite")]
             Inner::Sqlite(rows) => rows.columns.clone(),
+            #[cfg(feature = "mysql")]
+            Inner::Mysql(rows) => rows.columns(),
             #[cfg(feature = "postgres")]
             Inner::Postgres(rows) => rows.columns(),
         }
@@ -53,6 +57,8 @@ impl Rows {
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
             Inner::Sqlite(rows) => rows.next().await,
+            #[cfg(feature = "mysql")]
+            Inner::Mysql(rows) => rows.next().await.map_err(Error::from_engine),
             #[cfg(feature = "postgres")]
             Inner::Postgres(rows) => rows.next().await.map_err(Error::from_engine),
         }

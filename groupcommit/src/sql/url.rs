@@ -12,6 +12,8 @@ pub enum Engine {
     Sqlite,
     /// PostgreSQL, and what speaks its protocol and keeps its record of transactions.
     Postgres,
+    /// MySQL and MariaDB, and clusters of Galera.
+    Mysql,
 }
 
 impl Engine {
@@ -25,11 +27,12 @@ impl Engine {
         match scheme.map(str::to_ascii_lowercase).as_deref() {
             Some("sqlite") => Ok(Self::Sqlite),
             Some("postgres" | "postgresql") => Ok(Self::Postgres),
+            Some("mysql" | "mariadb") => Ok(Self::Mysql),
             Some("lmdb" | "rocksdb") => Err(Error::url(format!(
                 "`{url}` is a store of keys and values, which takes no SQL; use its own module"
             ))),
             _ => Err(Error::url(format!(
-                "`{}` begins with none of sqlite:, postgres://",
+                "`{}` begins with none of sqlite:, postgres://, mysql://",
                 without_password(url)
             ))),
         }
@@ -47,6 +50,7 @@ impl Engine {
         match self {
             Self::Sqlite => cfg!(feature = "sqlite"),
             Self::Postgres => cfg!(feature = "postgres"),
+            Self::Mysql => cfg!(feature = "mysql"),
         }
     }
 
@@ -56,6 +60,7 @@ impl Engine {
         match self {
             Self::Sqlite => "SQLite",
             Self::Postgres => "PostgreSQL",
+            Self::Mysql => "MySQL or MariaDB",
         }
     }
 
@@ -65,15 +70,18 @@ impl Engine {
         match self {
             Self::Sqlite => "sqlite",
             Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
         }
     }
 
-    /// How its statements write the parameter of that number, counted from 1.
+    /// How its statements write the parameter of that number, counted from 1. MySQL's has none: its
+    /// parameters come in the order in which they stand.
     #[must_use]
     pub fn placeholder(self, number: usize) -> String {
         match self {
             Self::Sqlite => format!("?{number}"),
             Self::Postgres => format!("${number}"),
+            Self::Mysql => "?".to_owned(),
         }
     }
 
@@ -81,6 +89,7 @@ impl Engine {
     #[must_use]
     pub fn quoted(self, name: &str) -> String {
         match self {
+            Self::Mysql => format!("`{}`", name.replace('`', "``")),
             Self::Sqlite | Self::Postgres => format!("\"{}\"", name.replace('"', "\"\"")),
         }
     }
@@ -100,6 +109,12 @@ pub fn without_password(url: &str) -> String {
     let Some((account, place)) = rest.rsplit_once('@') else { return url.to_owned() };
     let user = account.split(':').next().unwrap_or_default();
     format!("{scheme}://{user}@{place}")
+}
+
+/// The URL as the engine of MySQL knows it, whatever its scheme is called.
+#[cfg(feature = "mysql")]
+pub(super) fn as_mysql(url: &str) -> String {
+    url.split_once(':').map_or_else(|| url.to_owned(), |(_, rest)| format!("mysql:{rest}"))
 }
 
 /// The file that a URL of SQLite's names.
@@ -164,6 +179,8 @@ mod tests {
             ("SQLite:///var/lib/app.db", Engine::Sqlite),
             ("postgres://a@b/c", Engine::Postgres),
             ("postgresql://a@b/c", Engine::Postgres),
+            ("mysql://a@b/c", Engine::Mysql),
+            ("mariadb://a@b:1,c:2/d", Engine::Mysql),
         ] {
             assert_eq!(Engine::of_url(url).unwrap(), engine, "{url}");
         }

@@ -4,7 +4,7 @@
 //! A server is a throw-away one that these tests start, and that ends with them. Where it is neither
 //! installed nor can be, its tests are skipped, with a line that says so; with
 //! `GROUPCOMMIT_SERVERS=required` they fail instead.
-#![cfg(any(feature = "sqlite", feature = "postgres"))]
+#![cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod connecting;

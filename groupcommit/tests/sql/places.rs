@@ -22,6 +22,16 @@ macro_rules! on_every_engine {
             })+
         }
 
+        #[cfg(feature = "mysql")]
+        mod mysql {
+            $(#[test]
+            fn $name() {
+                if let Some(place) = crate::places::mysql::place() {
+                    super::$name(&place);
+                }
+            })+
+        }
+
         #[cfg(feature = "postgres")]
         mod postgres {
             $(#[test]
@@ -40,6 +50,48 @@ pub(crate) fn sqlite() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("app.db").display());
     Place::open(url, Engine::Sqlite, Some(folder))
+}
+
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql {
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use groupcommit_testkit::servers::{
+        Life,
+        mysql::{INSTALL, Kind, Servers, install_if_missing, start},
+    };
+
+    use super::{Engine, Place};
+
+    /// The server that the tests share; `None` where there is none.
+    pub(crate) fn shared() -> Option<&'static Servers> {
+        static SHARED: OnceLock<Option<Servers>> = OnceLock::new();
+        SHARED
+            .get_or_init(|| match install_if_missing() {
+                Ok(()) => Some(start(Kind::Single, Life::Process).unwrap()),
+                Err(trouble) => {
+                    let is_required =
+                        std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
+                    assert!(!is_required, "{trouble}");
+                    eprintln!("skipped: the tests on MariaDB; {INSTALL}");
+                    None
+                }
+            })
+            .as_ref()
+    }
+
+    /// A new schema.
+    pub(crate) fn place() -> Option<Place> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let servers = shared()?;
+        let name = format!("sql_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        servers.sql(&format!("CREATE DATABASE {name}")).unwrap();
+        let url = format!("mysql://root@127.0.0.1:{}/{name}", servers.port(0));
+        Some(Place::open(url, Engine::Mysql, None))
+    }
 }
 
 #[cfg(feature = "postgres")]

@@ -65,6 +65,8 @@ fn look(url: &str) -> Result<Look, Cause> {
                 open.filter(is_ours).count() as u64
             }))
         }
+        #[cfg(feature = "mysql")]
+        Engine::Mysql => super::mysql::look(url),
         #[cfg(feature = "postgres")]
         Engine::Postgres => super::postgres::look(url),
         other => Err(format!("nobody counts the connections of {other}").into()),

@@ -22,6 +22,8 @@ mod blocking;
 mod burn;
 mod count;
 mod drive;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
@@ -192,6 +194,8 @@ impl WebOptions {
         arrivals_ns: &[u64],
     ) -> Result<Answers, Cause> {
         match self.common.engine {
+            #[cfg(feature = "mysql")]
+            Engine::Mysql => mysql::drive(condition, url, self.connections, requests, arrivals_ns),
             #[cfg(feature = "postgres")]
             Engine::Postgres => {
                 postgres::drive(condition, url, self.connections, requests, arrivals_ns)

@@ -119,7 +119,13 @@ impl Work {
 pub(super) fn counted(url: &str) -> Result<u64, LabError> {
     let failed = failed("count the updates on", url);
     let database = Database::connect(url).map_err(|error| failed(error.into()))?;
-    let sum = Statement::new("SELECT CAST(sum(n) AS BIGINT) FROM web_counter", []);
+    let sum = Statement::new(
+        match database.engine() {
+            Engine::Mysql => "SELECT CAST(sum(n) AS SIGNED) FROM web_counter",
+            _ => "SELECT CAST(sum(n) AS BIGINT) FROM web_counter",
+        },
+        [],
+    );
     let found = database.read(&sum).map_err(|failure| failed(failure.into()))?;
     database.close().map_err(|error| failed(error.into()))?;
     Ok(match found.rows.first().and_then(|row| row.first()) {
@@ -145,6 +151,7 @@ fn fill(database: &Database, seed: u64) -> Result<(), StatementsFailure> {
     insert(database, "web_counter (id, n)", COUNTERS, || "0".to_owned())?;
     match database.engine() {
         Engine::Postgres => run("VACUUM ANALYZE".to_owned()),
+        Engine::Mysql => run("ANALYZE TABLE web_item".to_owned()),
         _ => Ok(()),
     }
 }

@@ -11,9 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep,
-};
+use super::{Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep};
 
 /// The account that the servers run as where the caller is root.
 const ACCOUNT: &str = "mysql";
@@ -197,9 +195,8 @@ impl Servers {
         if is_first {
             server.arg("--wsrep-new-cluster");
         }
-        let mut server = detached(&server)
-            .spawn()
-            .map_err(failed("start a server with", &this.options))?;
+        let mut server =
+            detached(&server).spawn().map_err(failed("start a server with", &this.options))?;
         let until = Instant::now() + START_MAX;
         loop {
             let state = match self.kind {

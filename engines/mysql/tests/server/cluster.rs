@@ -11,7 +11,7 @@ use groupcommit_testkit::servers::mysql::{Kind, Servers};
 
 use crate::{
     contention::{count_together, zeroes},
-    cuts::{commits_once_whatever_is_cut, an_unknown_is_resolved_later},
+    cuts::{an_unknown_is_resolved_later, commits_once_whatever_is_cut},
     proxy::Cut,
     server::{at, cluster, database_through, ids, insert, start},
     together::one_failing_among_a_thousand,

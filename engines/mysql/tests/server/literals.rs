@@ -14,9 +14,28 @@ use crate::server::database;
 fn any_value() -> impl Strategy<Value = Value> {
     let hostile = proptest::collection::vec(
         prop_oneof![
-            Just("'"), Just("\\"), Just("\""), Just("`"), Just(";"), Just("?"), Just("-- "), Just("#"),
-            Just("/*"), Just("*/"), Just("\0"), Just("\n"), Just("\r"), Just("\x1a"), Just("%"),
-            Just("_"), Just("å"), Just("漢"), Just("😀"), Just("a"), Just("\u{5c}\u{27}"), Just("x'"),
+            Just("'"),
+            Just("\\"),
+            Just("\""),
+            Just("`"),
+            Just(";"),
+            Just("?"),
+            Just("-- "),
+            Just("#"),
+            Just("/*"),
+            Just("*/"),
+            Just("\0"),
+            Just("\n"),
+            Just("\r"),
+            Just("\x1a"),
+            Just("%"),
+            Just("_"),
+            Just("å"),
+            Just("漢"),
+            Just("😀"),
+            Just("a"),
+            Just("\u{5c}\u{27}"),
+            Just("x'"),
             Just(" COMMIT "),
         ],
         0..12,
@@ -81,7 +100,10 @@ fn every_value_comes_back_where_a_backslash_stands_for_itself() {
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     runner
         .run(&values, |values| {
-            let sql = format!("SELECT {}'\\', \"t\".\"?\" FROM (SELECT 1 AS \"?\") AS t", "?, ".repeat(values.len()));
+            let sql = format!(
+                "SELECT {}'\\', \"t\".\"?\" FROM (SELECT 1 AS \"?\") AS t",
+                "?, ".repeat(values.len())
+            );
             let mut row = db.read(&Statement::new(sql, values.clone())).unwrap().rows.remove(0);
             prop_assert_eq!(row.pop(), Some(Value::Int(1)));
             prop_assert_eq!(row.pop(), Some(Value::Text("\\".to_owned())));
