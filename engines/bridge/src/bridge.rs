@@ -258,6 +258,12 @@ impl<C: Connect> Bridge<C> {
         }
     }
 
+    /// Stops admission, and lets what was admitted finish in the background. Other clones then refuse
+    /// everything.
+    pub fn stop(&self) {
+        self.owner.stop();
+    }
+
     /// What it holds now.
     #[must_use]
     pub fn stats(&self) -> Stats {

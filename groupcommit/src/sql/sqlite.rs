@@ -127,7 +127,8 @@ impl Speak for Sqlite {
     }
 
     fn close(&self) -> Result<(), Error> {
-        self.reads.close();
+        // Not waited for: rows that nobody takes any more would keep it for ever.
+        self.reads.stop();
         self.database.close().map_err(Error::from_engine)
     }
 }

@@ -8,6 +8,7 @@ on_every_engine!(
     rows_arrive_as_they_are_taken,
     a_thousand_reads_at_once_use_few_connections,
     a_read_sees_what_was_acknowledged,
+    closing_does_not_wait_for_rows_that_nobody_takes,
 );
 
 /// The numbers from 1 to 100,000.
@@ -69,6 +70,13 @@ fn a_thousand_reads_at_once_use_few_connections(place: &Place) {
         assert_eq!(servers.sql(sql).unwrap().trim(), "4");
     }
     db.close().unwrap();
+}
+
+fn closing_does_not_wait_for_rows_that_nobody_takes(place: &Place) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let rows = runtime.block_on(place.db.read_rows(&numbers(place))).unwrap();
+    place.db.close().unwrap();
+    drop(rows);
 }
 
 fn a_read_sees_what_was_acknowledged(place: &Place) {
