@@ -323,7 +323,7 @@ impl<A: Adapter> Grouped<A> {
 /// for a time takes whatever has come by then.
 fn formation(setting: &Setting) -> Formation {
     match setting.task {
-        Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(_) => {
+        Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(..) => {
             Formation::Adaptive
         }
         Task::Load { grouping, .. } => match grouping {

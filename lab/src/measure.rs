@@ -285,7 +285,9 @@ impl Trial {
         let operations = (setting.task == Task::Mixed).then_some(answers as u64);
         let (grouping, offered) = match setting.task {
             Task::Load { grouping, offered } => (Some(grouping), offered),
-            Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(_) => (None, None),
+            Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(..) => {
+                (None, None)
+            }
         };
         let is_delayed = !setting.flush_delay.is_zero();
         Measurement {

@@ -76,8 +76,8 @@ impl Common {
         self.engine.check()?;
         if self.engine.is_server() && self.url.is_none() {
             return Err(LabError::Options(format!(
-                "give the URL of the server with --url; `cargo xtask servers start {}` starts one",
-                self.engine
+                "give the URL of a server with {} with --url; `cargo xtask servers start` starts one",
+                self.engine.title()
             )));
         }
         at_least_one("repeat", self.repeats)?;

@@ -5,6 +5,7 @@
 use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
+use groupcommit_lab::setting::Queries;
 use groupcommit_lab::web::{WebOptions, run_web};
 use groupcommit_lab::write::{WriteOptions, run_write};
 use groupcommit_testkit::servers::{Life, Trouble};
@@ -43,11 +44,12 @@ fn rows_and_requests(engine: Engine, url: &str) {
         per_second: 100.0,
         at_once: 300,
         connections: 6,
+        queries: Queries::ALL.to_vec(),
         conditions: Condition::of_web(engine).to_vec(),
         common,
     };
     let results = run_web(&web, |_| {}).expect("answers");
-    assert_eq!(results.measurements.len(), 5 + 5 + 4);
+    assert_eq!(results.measurements.len(), 2 * (5 + 5 + 4));
     for measurement in &results.measurements {
         let peak = measurement.connections_peak.expect("counted");
         let is_bounded = measurement.condition != Condition::Blocking;

@@ -4,6 +4,7 @@ use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
 use groupcommit_lab::report::{REPORT_FILE, write_report};
+use groupcommit_lab::setting::Queries;
 use groupcommit_lab::table::tables;
 use groupcommit_lab::web::{WebOptions, run_web};
 
@@ -15,6 +16,7 @@ fn every_request_is_answered_within_the_bound_of_connections() {
         per_second: 200.0,
         at_once: 200,
         connections: 5,
+        queries: Queries::of(Engine::Sqlite).to_vec(),
         conditions: Condition::of_web(Engine::Sqlite).to_vec(),
         common: Common { repeats: 1, out: folder.path().to_owned(), ..Common::default() },
     };

@@ -12,6 +12,7 @@ use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
 use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::mixed::MixedOptions;
+use groupcommit_lab::setting::Queries;
 use groupcommit_lab::threads::ThreadsOptions;
 use groupcommit_lab::wal::WalOptions;
 use groupcommit_lab::web::WebOptions;
@@ -358,6 +359,11 @@ pub(super) struct WebArguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     conditions: Option<Vec<Condition>>,
 
+    /// What takes a query its time: `work` for the database's processor, or `wait` in the server
+    /// [default: work; work,wait on a server]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    queries: Option<Vec<Queries>>,
+
     /// Less of everything
     #[arg(long)]
     quick: bool,
@@ -535,6 +541,10 @@ impl WebArguments {
             per_second: self.per_second,
             at_once: self.at_once.unwrap_or(at_once),
             connections: self.connections.get(),
+            queries: self
+                .queries
+                .clone()
+                .unwrap_or_else(|| Queries::of(self.common.engine()).to_vec()),
             conditions: conditions(
                 self.conditions.as_ref(),
                 Condition::of_web(self.common.engine()),

@@ -8,11 +8,9 @@ use crate::report::case::{Case, cases};
 use crate::report::distribution::box_plot;
 use crate::report::section::{Chart, Disk, Figure, Part, Section, Table, parts};
 use crate::report::tables::figure as figure_of;
-use crate::setting::WebLoad;
+use crate::setting::{Queries, WebLoad};
 use crate::table::web::least_ms;
 use crate::table::{grouped, significant};
-
-const LOADS: [WebLoad; 3] = [WebLoad::Normal, WebLoad::High, WebLoad::AtOnce];
 
 const NOT_MEASURED: &str = "–";
 
@@ -45,32 +43,39 @@ pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
     })
 }
 
-fn is_under(case: &Case<'_>, load: WebLoad) -> bool {
-    case.first().setting.as_deref() == Some(load.name())
+fn is_under(case: &Case<'_>, load: WebLoad, queries: Queries) -> bool {
+    case.first().setting.as_deref() == Some(load.label(queries).as_str())
 }
 
-fn heading(load: WebLoad, cases: &[Case<'_>]) -> String {
-    match load {
+/// Every kind of queries under each of the loads.
+fn each(loads: &[WebLoad]) -> impl Iterator<Item = (Queries, WebLoad)> {
+    Queries::ALL.into_iter().flat_map(|queries| loads.iter().map(move |&load| (queries, load)))
+}
+
+fn heading(load: WebLoad, queries: Queries, cases: &[Case<'_>]) -> String {
+    let load = match load {
         WebLoad::Normal => "normal load".to_owned(),
         WebLoad::High => "high load: the processors are kept busy besides".to_owned(),
         WebLoad::AtOnce => {
             let requests = cases.first().map_or(0.0, |case| case.median(|m| m.rows as f64));
             format!("{} requests at once, of shorter queries", grouped(requests))
         }
+    };
+    match queries {
+        Queries::Work => load,
+        Queries::Wait => format!("{load}; queries that wait in the server"),
     }
 }
 
 fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
     let all = cases(measurements.iter().copied());
-    let under = |load| -> Vec<Case<'_>> {
-        all.iter().filter(|case| is_under(case, load)).cloned().collect()
-    };
     let groups = |loads: &[WebLoad]| -> Vec<(String, Vec<Case<'_>>)> {
-        let group = |&load: &WebLoad| {
-            let own = under(load);
-            (heading(load, &own), own)
+        let group = |(queries, load): (Queries, WebLoad)| {
+            let under = |case: &&Case<'_>| is_under(case, load, queries);
+            let own: Vec<Case<'_>> = all.iter().filter(under).cloned().collect();
+            (heading(load, queries, &own), own)
         };
-        loads.iter().map(group).filter(|(_, cases)| !cases.is_empty()).collect()
+        each(loads).map(group).filter(|(_, cases)| !cases.is_empty()).collect()
     };
     let figure = |name: &str, title: &str, loads: &[WebLoad]| {
         let groups = groups(loads);
@@ -84,8 +89,12 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
         disk,
         findings: findings(&all),
         charts: [
-            figure("done", "How long a request took until all of it was answered", &LOADS[..2]),
-            figure("at-once", "How long a request took when all came at once", &LOADS[2..]),
+            figure(
+                "done",
+                "How long a request took until all of it was answered",
+                &WebLoad::ALL[..2],
+            ),
+            figure("at-once", "How long a request took when all came at once", &WebLoad::ALL[2..]),
         ]
         .into_iter()
         .flatten()
@@ -98,8 +107,9 @@ fn find<'a, 'b>(
     cases: &'a [Case<'b>],
     condition: Condition,
     load: WebLoad,
+    queries: Queries,
 ) -> Option<&'a Case<'b>> {
-    cases.iter().find(|case| case.first().condition == condition && is_under(case, load))
+    cases.iter().find(|case| case.first().condition == condition && is_under(case, load, queries))
 }
 
 fn median(case: &Case<'_>) -> f64 {
@@ -107,14 +117,18 @@ fn median(case: &Case<'_>) -> f64 {
 }
 
 fn findings(cases: &[Case<'_>]) -> Vec<String> {
-    let against = |load: WebLoad| {
-        let ours = find(cases, Condition::Groupcommit, load)?;
+    let against = |(queries, load): (Queries, WebLoad)| {
+        let ours = find(cases, Condition::Groupcommit, load, queries)?;
         let mut text = format!(
-            "{}, half of the requests were done within {} ms through groupcommit",
+            "{}{}, half of the requests were done within {} ms through groupcommit",
             match load {
                 WebLoad::Normal => "Under normal load",
                 WebLoad::High => "Under high load",
                 WebLoad::AtOnce => "When all came at once",
+            },
+            match queries {
+                Queries::Work => "",
+                Queries::Wait => ", with queries that wait in the server",
             },
             figure_of(median(ours))
         );
@@ -122,7 +136,7 @@ fn findings(cases: &[Case<'_>]) -> Vec<String> {
             (Condition::Blocking, "with a connection a request"),
             (Condition::BlockingPool, "with a pool of connections"),
         ] {
-            let Some(other) = find(cases, condition, load) else { continue };
+            let Some(other) = find(cases, condition, load, queries) else { continue };
             let ratio = median(ours) / median(other).max(f64::MIN_POSITIVE);
             let _infallible = write!(
                 text,
@@ -134,7 +148,7 @@ fn findings(cases: &[Case<'_>]) -> Vec<String> {
         text.push('.');
         Some(text)
     };
-    LOADS.into_iter().filter_map(against).collect()
+    each(&WebLoad::ALL).filter_map(against).collect()
 }
 
 fn table(disk: Disk, cases: &[Case<'_>]) -> Table {
@@ -179,7 +193,8 @@ fn published(measurements: &[&Measurement]) -> Table {
     let first = measurements.first().map(|m| m.engine.clone()).unwrap_or_default();
     let cases = cases(measurements.iter().copied().filter(|m| m.engine == first));
     let rows = PUBLISHED.map(|(name, condition, load, published)| {
-        let case = find(&cases, condition, load);
+        let case = find(&cases, condition, load, Queries::Work)
+            .or_else(|| find(&cases, condition, load, Queries::Wait));
         let here = |figure: fn(&Measurement) -> f64| {
             case.map_or_else(|| NOT_MEASURED.to_owned(), |case| figure_of(case.median(figure)))
         };
@@ -219,7 +234,8 @@ fn published(measurements: &[&Measurement]) -> Table {
 fn how_to_read() -> Vec<String> {
     [
         "A request asks for important data and for three pieces of less important data, each of which \
-         keeps a processor of the database busy for 0.2 to 6 ms on an idle machine; when the important \
+         takes 0.2 to 6 ms on an idle machine, for which it keeps a processor of the database busy or, \
+         where that is said, waits in the server; when the important \
          part is there it is answered, and an update goes out. The request is done when everything is \
          answered. A blocking client does one after the other; an asynchronous one asks at once for all \
          that depends on nothing, so more than one processor can work for it.",

@@ -7,7 +7,7 @@ use futures_util::future::{join, join_all};
 use groupcommit::sql::{Database, Statement};
 
 use crate::error::Cause;
-use crate::web::work::{READ, Range, Request, UPDATE, written};
+use crate::web::work::{Place, Range, Request};
 
 /// An asynchronous client of a database.
 pub(super) trait Asynchronous: Send + Sync + 'static {
@@ -47,11 +47,10 @@ pub(super) struct Groupcommit {
 const NOT_FOR_READS: usize = 2;
 
 impl Groupcommit {
-    pub(super) fn connect(url: &str, connections: usize) -> Result<Arc<Self>, Cause> {
-        let readers = connections - NOT_FOR_READS;
-        let database = Database::options().readers(readers).connect(url)?;
-        let engine = database.engine();
-        let (read, update) = (written(engine, READ).into(), written(engine, UPDATE).into());
+    pub(super) fn connect(place: &Place) -> Result<Arc<Self>, Cause> {
+        let readers = place.connections - NOT_FOR_READS;
+        let database = Database::options().readers(readers).connect(&place.url)?;
+        let (read, update) = (place.read.clone(), place.update.clone());
         Ok(Arc::new(Self { database, read, update }))
     }
 }

@@ -9,9 +9,9 @@
 //!
 //! 1. Every condition runs the same requests at the same intended times, and a latency counts from
 //!    the intended time.
-//! 2. The queries are work for the database's processor, none of them sleeps: how many rows each
-//!    looks through is measured beforehand, so that alone on an idle machine it takes from 0.2 to
-//!    6 ms.
+//! 2. A query takes from 0.2 to 6 ms alone on an idle machine. Either it is work for the database's
+//!    processor, and how many rows it looks through for that is measured beforehand; or, on a
+//!    server, it waits there.
 //! 3. An update is one transaction, durable when it is answered; at the end the counters hold as
 //!    many as were answered.
 //!
@@ -40,12 +40,12 @@ use crate::measurement::{Measurement, Results};
 use crate::open_loop::poisson_arrivals;
 use crate::server::Schema;
 use crate::session::{Common, Event, Session, at_least_one, settle};
-use crate::setting::{Setting, Task, WebLoad};
+use crate::setting::{Queries, Setting, Task, WebLoad};
 use crate::statistics::Distribution;
 use burn::Burning;
 use count::Counting;
 use drive::Answers;
-use work::{Request, Work};
+use work::{Place, Request, Work};
 
 /// What to measure, and where.
 #[derive(Debug, Clone)]
@@ -58,6 +58,8 @@ pub struct WebOptions {
     pub at_once: usize,
     /// Connections that a condition with a bound may have.
     pub connections: usize,
+    /// What takes the queries their time, one setting each.
+    pub queries: Vec<Queries>,
     /// Which of [`Condition::of_web`].
     pub conditions: Vec<Condition>,
     /// Repeats, folders, seed, the server.
@@ -71,6 +73,7 @@ impl Default for WebOptions {
             per_second: 40.0,
             at_once: 10_000,
             connections: 10,
+            queries: Queries::of(Engine::Sqlite).to_vec(),
             conditions: Condition::of_web(Engine::Sqlite).to_vec(),
             common: Common::default(),
         }
@@ -86,9 +89,15 @@ impl WebOptions {
         if !(self.per_second > 0.0 && self.per_second.is_finite()) {
             return Err(LabError::Options("--per-second must be more than 0".to_owned()));
         }
+        if self.queries.iter().any(|queries| !Queries::of(self.common.engine).contains(queries)) {
+            let engine = self.common.engine.title();
+            return Err(LabError::Options(format!(
+                "no query waits in {engine}: use --queries work"
+            )));
+        }
         let known = Condition::of_web(self.common.engine);
         Condition::check_all(&self.conditions, known, "web")?;
-        if self.conditions.is_empty() {
+        if self.conditions.is_empty() || self.queries.is_empty() {
             let engine = self.common.engine.title();
             return Err(LabError::Options(format!("there is nothing to measure on {engine}")));
         }
@@ -103,12 +112,12 @@ impl WebOptions {
     /// Every combination to be measured, in the order of one round. A connection a request, ten
     /// thousand times, is what no server takes.
     fn settings(&self) -> Vec<Setting> {
-        let of_load = |load| {
+        let of_load = |queries, load| {
             let fits = move |condition: &&Condition| {
                 load != WebLoad::AtOnce || **condition != Condition::Blocking
             };
             self.conditions.iter().filter(fits).map(move |&condition| Setting {
-                task: Task::Web(load),
+                task: Task::Web(load, queries),
                 condition,
                 batch: 1,
                 in_flight: self.connections,
@@ -116,7 +125,10 @@ impl WebOptions {
                 flush_delay: Duration::ZERO,
             })
         };
-        self.loads().into_iter().flat_map(of_load).collect()
+        let loads = self.loads();
+        let each =
+            self.queries.iter().flat_map(|&queries| loads.iter().map(move |&load| (queries, load)));
+        each.flat_map(|(queries, load)| of_load(queries, load)).collect()
     }
 
     /// Measures into `session`.
@@ -141,7 +153,7 @@ impl WebOptions {
                 let number = (repeat - 1) * settings.len() + index + 1;
                 session.tell(Event::Started { setting, number, count });
                 let requests = match setting.task {
-                    Task::Web(WebLoad::AtOnce) => self.at_once,
+                    Task::Web(WebLoad::AtOnce, _) => self.at_once,
                     _ => self.requests,
                 };
                 settle(session.folder())?;
@@ -167,10 +179,10 @@ impl WebOptions {
             batch: 1,
             source,
         };
-        let Task::Web(load) = setting.task else {
+        let Task::Web(load, queries) = setting.task else {
             return Err(LabError::Options("not a setting of `bench web`".to_owned()));
         };
-        let requests: Arc<[Request]> = work.requests(load, requests).into();
+        let requests: Arc<[Request]> = work.requests(load, queries, requests).into();
         let arrivals_ns = match load {
             WebLoad::AtOnce => vec![0; requests.len()],
             _ => poisson_arrivals(self.per_second, Duration::MAX, requests.len(), self.common.seed),
@@ -178,7 +190,8 @@ impl WebOptions {
         let before = work::counted(url)?;
         let counting = Counting::begin(url)?;
         let burning = (load == WebLoad::High).then(Burning::begin);
-        let answers = self.drive(setting.condition, url, &requests, &arrivals_ns).map_err(failed);
+        let answers =
+            self.drive(setting.condition, url, queries, &requests, &arrivals_ns).map_err(failed);
         drop(burning);
         let connections_peak = counting.end();
         let answers = answers?;
@@ -190,17 +203,17 @@ impl WebOptions {
         &self,
         condition: Condition,
         url: &str,
+        queries: Queries,
         requests: &Arc<[Request]>,
         arrivals_ns: &[u64],
     ) -> Result<Answers, Cause> {
+        let place = Place::new(url, queries, self.connections)?;
         match self.common.engine {
             #[cfg(feature = "mysql")]
-            Engine::Mysql => mysql::drive(condition, url, self.connections, requests, arrivals_ns),
+            Engine::Mysql => mysql::drive(condition, &place, requests, arrivals_ns),
             #[cfg(feature = "postgres")]
-            Engine::Postgres => {
-                postgres::drive(condition, url, self.connections, requests, arrivals_ns)
-            }
-            _ => sqlite::drive(condition, url, self.connections, requests, arrivals_ns),
+            Engine::Postgres => postgres::drive(condition, &place, requests, arrivals_ns),
+            _ => sqlite::drive(condition, &place, requests, arrivals_ns),
         }
     }
 
@@ -212,7 +225,7 @@ impl WebOptions {
     ) -> Result<Measurement, LabError> {
         let Measured { answers: Answers { driven, first_ns }, connections_peak, updates } =
             measured;
-        let Task::Web(load) = setting.task else {
+        let Task::Web(load, queries) = setting.task else {
             return Err(LabError::Options("not a setting of `bench web`".to_owned()));
         };
         let answered = driven.acknowledged_rows();
@@ -223,7 +236,7 @@ impl WebOptions {
         let first = Distribution::of_ns(first_ns);
         let trial = Trial::verified(self.common.engine, driven, GroupCounts::ONE_COMMIT_A_CALL);
         Ok(Measurement {
-            setting: Some(load.name().to_owned()),
+            setting: Some(load.label(queries)),
             offered_per_second: (load != WebLoad::AtOnce).then_some(self.per_second),
             read_latency_ms: Some(first.summary),
             read_latency_percentiles_ms: Some(first.percentiles_ms),
@@ -276,6 +289,10 @@ mod tests {
             (WebOptions { connections: 3, ..WebOptions::default() }, "--connections"),
             (WebOptions { per_second: f64::NAN, ..WebOptions::default() }, "--per-second"),
             (WebOptions { conditions: vec![], ..WebOptions::default() }, "nothing to measure"),
+            (
+                WebOptions { queries: vec![Queries::Wait], ..WebOptions::default() },
+                "no query waits",
+            ),
             (
                 WebOptions { conditions: vec![Condition::Wal], ..WebOptions::default() },
                 "wal is not",

@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groupcommit::mysql::mysql_async::{Conn, Opts, prelude::Queryable as _};
-use groupcommit::sql::Engine;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -14,7 +13,7 @@ use crate::error::Cause;
 use crate::web::asynchronous::{Asynchronous, Groupcommit};
 use crate::web::blocking::{Blocking, Bridged, Pool, answer};
 use crate::web::drive::{Answers, drive_async, drive_blocking};
-use crate::web::work::{READ, Range, Request, UPDATE, written};
+use crate::web::work::{Place, Range, Request};
 
 fn options(url: &str) -> Result<Opts, Cause> {
     Ok(Opts::from_url(&url.replacen("mariadb:", "mysql:", 1))?)
@@ -22,23 +21,24 @@ fn options(url: &str) -> Result<Opts, Cause> {
 
 /// Asks the server how many connections there are to the schema, this one left out.
 pub(super) fn look(url: &str) -> Result<Box<dyn FnMut() -> u64 + Send>, Cause> {
-    let client = Client { options: options(url)? };
-    let mut lane = client.connect()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut conn = runtime.block_on(Conn::new(options(url)?))?;
     let sql = "SELECT count(*) - 1 FROM information_schema.processlist WHERE db = DATABASE()";
     Ok(Box::new(move || {
-        let Lane { runtime, conn } = &mut lane;
         runtime.block_on(conn.query_first::<u64, _>(sql)).ok().flatten().unwrap_or_default()
     }))
 }
 
 struct Client {
     options: Opts,
+    place: Place,
 }
 
 /// A connection with a runtime of its own; its statements are prepared when they are first used.
 struct Lane {
     runtime: Runtime,
     conn: Conn,
+    place: Place,
 }
 
 impl Blocking for Client {
@@ -47,43 +47,48 @@ impl Blocking for Client {
     fn connect(&self) -> Result<Lane, Cause> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let conn = runtime.block_on(Conn::new(self.options.clone()))?;
-        Ok(Lane { runtime, conn })
+        Ok(Lane { runtime, conn, place: self.place.clone() })
     }
 
-    fn read(Lane { runtime, conn }: &mut Lane, range: Range) -> Result<(), Cause> {
-        Ok(runtime.block_on(read(conn, range))?)
+    fn read(Lane { runtime, conn, place }: &mut Lane, range: Range) -> Result<(), Cause> {
+        Ok(runtime.block_on(read(conn, &place.read, range))?)
     }
 
-    fn update(Lane { runtime, conn }: &mut Lane, counter: i64) -> Result<(), Cause> {
-        Ok(runtime.block_on(update(conn, counter))?)
+    fn update(Lane { runtime, conn, place }: &mut Lane, counter: i64) -> Result<(), Cause> {
+        Ok(runtime.block_on(update(conn, &place.update, counter))?)
     }
 }
 
 type Sent = Result<(), groupcommit::mysql::mysql_async::Error>;
 
-async fn read(conn: &mut Conn, range: Range) -> Sent {
-    let sql = written(Engine::Mysql, READ);
+async fn read(conn: &mut Conn, sql: &str, range: Range) -> Sent {
     let _count: Option<i64> = conn.exec_first(sql, (range.from, range.to)).await?;
     Ok(())
 }
 
-async fn update(conn: &mut Conn, counter: i64) -> Sent {
-    conn.exec_drop(written(Engine::Mysql, UPDATE), (counter,)).await
+async fn update(conn: &mut Conn, sql: &str, counter: i64) -> Sent {
+    conn.exec_drop(sql, (counter,)).await
 }
 
 /// The asynchronous client with a pool: each query borrows a connection.
 struct AsyncPool {
     idle: Mutex<Vec<Conn>>,
     room: Semaphore,
+    place: Place,
 }
 
 impl AsyncPool {
-    async fn connect(options: Opts, connections: usize) -> Result<Arc<Self>, Cause> {
+    async fn connect(place: &Place) -> Result<Arc<Self>, Cause> {
+        let options = options(&place.url)?;
         let mut idle = Vec::new();
-        for _ in 0..connections {
+        for _ in 0..place.connections {
             idle.push(Conn::new(options.clone()).await?);
         }
-        Ok(Arc::new(Self { idle: Mutex::new(idle), room: Semaphore::new(connections) }))
+        Ok(Arc::new(Self {
+            idle: Mutex::new(idle),
+            room: Semaphore::new(place.connections),
+            place: place.clone(),
+        }))
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Conn>> {
@@ -95,7 +100,7 @@ impl Asynchronous for AsyncPool {
     async fn read(&self, range: Range) -> Result<(), Cause> {
         let _room = self.room.acquire().await?;
         let mut conn = self.idle().pop().ok_or("the pool has lost a connection")?;
-        let result = read(&mut conn, range).await;
+        let result = read(&mut conn, &self.place.read, range).await;
         self.idle().push(conn);
         Ok(result?)
     }
@@ -103,7 +108,7 @@ impl Asynchronous for AsyncPool {
     async fn update(&self, counter: i64) -> Result<(), Cause> {
         let _room = self.room.acquire().await?;
         let mut conn = self.idle().pop().ok_or("the pool has lost a connection")?;
-        let result = update(&mut conn, counter).await;
+        let result = update(&mut conn, &self.place.update, counter).await;
         self.idle().push(conn);
         Ok(result?)
     }
@@ -116,12 +121,11 @@ impl Asynchronous for AsyncPool {
 
 pub(super) fn drive(
     condition: Condition,
-    url: &str,
-    connections: usize,
+    place: &Place,
     requests: &Arc<[Request]>,
     arrivals_ns: &[u64],
 ) -> Result<Answers, Cause> {
-    let client = || Ok::<_, Cause>(Client { options: options(url)? });
+    let client = || Ok::<_, Cause>(Client { options: options(&place.url)?, place: place.clone() });
     let runtime = || Builder::new_multi_thread().enable_all().build();
     match condition {
         Condition::Blocking => {
@@ -132,25 +136,25 @@ pub(super) fn drive(
             drive_blocking(one, requests, arrivals_ns)
         }
         Condition::BlockingPool => {
-            let pool = Pool::new(client()?, connections);
+            let pool = Pool::new(client()?, place.connections);
             let one =
                 |request: &Request, answered: &mut dyn FnMut()| pool.answer(request, answered);
             drive_blocking(one, requests, arrivals_ns)
         }
         Condition::AsyncPool => {
             let runtime = runtime()?;
-            let pool = runtime.block_on(AsyncPool::connect(options(url)?, connections))?;
+            let pool = runtime.block_on(AsyncPool::connect(place))?;
             let answers = drive_async(&runtime, &pool, requests, arrivals_ns);
             // Its connections end on their runtime.
             runtime.block_on(async { drop(pool) });
             answers
         }
         Condition::Bridge => {
-            let bridged = Bridged::new(client()?, connections);
+            let bridged = Bridged::new(client()?, place.connections);
             drive_async(&runtime()?, &bridged, requests, arrivals_ns)
         }
         _ => {
-            let ours = Groupcommit::connect(url, connections)?;
+            let ours = Groupcommit::connect(place)?;
             drive_async(&runtime()?, &ours, requests, arrivals_ns)
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use groupcommit::postgres::tokio_postgres;
-use groupcommit::sql::Engine;
 use postgres::NoTls;
 use tokio::sync::Semaphore;
 
@@ -12,7 +11,7 @@ use crate::error::Cause;
 use crate::web::asynchronous::{Asynchronous, Groupcommit};
 use crate::web::blocking::{Blocking, Bridged, Pool, answer};
 use crate::web::drive::{Answers, drive_async, drive_blocking};
-use crate::web::work::{READ, Range, Request, UPDATE, written};
+use crate::web::work::{Place, Range, Request};
 
 /// By which the server knows what is measured.
 const NAME: &str = "groupcommit-lab-web";
@@ -33,13 +32,12 @@ pub(super) fn look(url: &str) -> Result<Box<dyn FnMut() -> u64 + Send>, Cause> {
     }))
 }
 
-struct Client {
-    url: String,
-}
+struct Client(Place);
 
 /// A connection with its statements, each prepared when it is first used.
 struct Lane {
     client: postgres::Client,
+    place: Place,
     read: Option<postgres::Statement>,
     update: Option<postgres::Statement>,
 }
@@ -48,13 +46,13 @@ impl Blocking for Client {
     type Connection = Lane;
 
     fn connect(&self) -> Result<Lane, Cause> {
-        let client = postgres::Client::connect(&self.url, NoTls)?;
-        Ok(Lane { client, read: None, update: None })
+        let client = postgres::Client::connect(&self.0.url, NoTls)?;
+        Ok(Lane { client, place: self.0.clone(), read: None, update: None })
     }
 
     fn read(lane: &mut Lane, range: Range) -> Result<(), Cause> {
         if lane.read.is_none() {
-            lane.read = Some(lane.client.prepare(&written(Engine::Postgres, READ))?);
+            lane.read = Some(lane.client.prepare(&lane.place.read)?);
         }
         if let Some(read) = &lane.read {
             lane.client.query(read, &[&range.from, &range.to])?;
@@ -64,7 +62,7 @@ impl Blocking for Client {
 
     fn update(lane: &mut Lane, counter: i64) -> Result<(), Cause> {
         if lane.update.is_none() {
-            lane.update = Some(lane.client.prepare(&written(Engine::Postgres, UPDATE))?);
+            lane.update = Some(lane.client.prepare(&lane.place.update)?);
         }
         if let Some(update) = &lane.update {
             lane.client.execute(update, &[&counter])?;
@@ -86,16 +84,16 @@ struct AsyncLane {
 }
 
 impl AsyncPool {
-    async fn connect(url: &str, connections: usize) -> Result<Arc<Self>, Cause> {
+    async fn connect(place: &Place) -> Result<Arc<Self>, Cause> {
         let mut idle = Vec::new();
-        for _ in 0..connections {
-            let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        for _ in 0..place.connections {
+            let (client, connection) = tokio_postgres::connect(&place.url, NoTls).await?;
             drop(tokio::spawn(connection));
-            let read = client.prepare(&written(Engine::Postgres, READ)).await?;
-            let update = client.prepare(&written(Engine::Postgres, UPDATE)).await?;
+            let read = client.prepare(&place.read).await?;
+            let update = client.prepare(&place.update).await?;
             idle.push(AsyncLane { client, read, update });
         }
-        Ok(Arc::new(Self { idle: Mutex::new(idle), room: Semaphore::new(connections) }))
+        Ok(Arc::new(Self { idle: Mutex::new(idle), room: Semaphore::new(place.connections) }))
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<AsyncLane>> {
@@ -130,13 +128,12 @@ impl Asynchronous for AsyncPool {
 
 pub(super) fn drive(
     condition: Condition,
-    url: &str,
-    connections: usize,
+    place: &Place,
     requests: &Arc<[Request]>,
     arrivals_ns: &[u64],
 ) -> Result<Answers, Cause> {
-    let url = named(url);
-    let client = || Client { url: url.clone() };
+    let place = &Place { url: named(&place.url), ..place.clone() };
+    let client = || Client(place.clone());
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match condition {
         Condition::Blocking => {
@@ -147,22 +144,22 @@ pub(super) fn drive(
             drive_blocking(one, requests, arrivals_ns)
         }
         Condition::BlockingPool => {
-            let pool = Pool::new(client(), connections);
+            let pool = Pool::new(client(), place.connections);
             let one =
                 |request: &Request, answered: &mut dyn FnMut()| pool.answer(request, answered);
             drive_blocking(one, requests, arrivals_ns)
         }
         Condition::AsyncPool => {
             let runtime = runtime()?;
-            let pool = runtime.block_on(AsyncPool::connect(&url, connections))?;
+            let pool = runtime.block_on(AsyncPool::connect(place))?;
             drive_async(&runtime, &pool, requests, arrivals_ns)
         }
         Condition::Bridge => {
-            let bridged = Bridged::new(client(), connections);
+            let bridged = Bridged::new(client(), place.connections);
             drive_async(&runtime()?, &bridged, requests, arrivals_ns)
         }
         _ => {
-            let ours = Groupcommit::connect(&url, connections)?;
+            let ours = Groupcommit::connect(place)?;
             drive_async(&runtime()?, &ours, requests, arrivals_ns)
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use groupcommit::sql::{Engine, sqlite_path};
+use groupcommit::sql::sqlite_path;
 use rusqlite::Connection;
 
 use crate::condition::Condition;
@@ -11,20 +11,21 @@ use crate::error::Cause;
 use crate::web::asynchronous::Groupcommit;
 use crate::web::blocking::{Blocking, Bridged, Pool, answer};
 use crate::web::drive::{Answers, drive_async, drive_blocking};
-use crate::web::work::{READ, Range, Request, UPDATE, written};
+use crate::web::work::{Place, Range, Request};
 
 /// Nobody is to fail for want of patience.
 const BUSY_TIMEOUT: Duration = Duration::from_mins(10);
 
 struct Client {
     path: std::path::PathBuf,
+    place: Place,
 }
 
 /// A connection with its statements.
 struct Lane {
     connection: Connection,
-    read: String,
-    update: String,
+    read: Arc<str>,
+    update: Arc<str>,
 }
 
 impl Blocking for Client {
@@ -34,8 +35,7 @@ impl Blocking for Client {
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        let written = |sql| written(Engine::Sqlite, sql);
-        Ok(Lane { connection, read: written(READ), update: written(UPDATE) })
+        Ok(Lane { connection, read: self.place.read.clone(), update: self.place.update.clone() })
     }
 
     fn read(lane: &mut Lane, range: Range) -> Result<(), Cause> {
@@ -52,12 +52,14 @@ impl Blocking for Client {
 
 pub(super) fn drive(
     condition: Condition,
-    url: &str,
-    connections: usize,
+    place: &Place,
     requests: &Arc<[Request]>,
     arrivals_ns: &[u64],
 ) -> Result<Answers, Cause> {
-    let client = || Ok::<_, Cause>(Client { path: sqlite_path(url)? });
+    let client = || {
+        let path = sqlite_path(&place.url)?;
+        Ok::<_, Cause>(Client { path, place: place.clone() })
+    };
     let runtime = || tokio::runtime::Builder::new_multi_thread().build();
     match condition {
         Condition::Blocking => {
@@ -68,17 +70,17 @@ pub(super) fn drive(
             drive_blocking(one, requests, arrivals_ns)
         }
         Condition::BlockingPool => {
-            let pool = Pool::new(client()?, connections);
+            let pool = Pool::new(client()?, place.connections);
             let one =
                 |request: &Request, answered: &mut dyn FnMut()| pool.answer(request, answered);
             drive_blocking(one, requests, arrivals_ns)
         }
         Condition::Bridge => {
-            let bridged = Bridged::new(client()?, connections);
+            let bridged = Bridged::new(client()?, place.connections);
             drive_async(&runtime()?, &bridged, requests, arrivals_ns)
         }
         _ => {
-            let ours = Groupcommit::connect(url, connections)?;
+            let ours = Groupcommit::connect(place)?;
             drive_async(&runtime()?, &ours, requests, arrivals_ns)
         }
     }

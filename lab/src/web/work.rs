@@ -1,13 +1,14 @@
 //! What a request asks of the database, and how long its queries take.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use groupcommit::sql::{Database, Engine, Statement, StatementsFailure, Value};
 
-use crate::error::LabError;
+use crate::error::{Cause, LabError};
 use crate::server::failed;
-use crate::setting::WebLoad;
+use crate::setting::{Queries, WebLoad};
 
 /// Rows that queries look through.
 const ITEMS: u32 = 60_000;
@@ -30,13 +31,36 @@ const ROWS_AT_ONCE: u32 = 500;
 
 /// The queries count rows of a range by a pattern that none has, so each looks at the whole text of
 /// every row in it.
-pub(super) const READ: &str =
+const WORK: &str =
     "SELECT count(*) FROM web_item WHERE id BETWEEN {1} AND {2} AND v LIKE '%a%b%c%#%'";
 
 /// One transaction.
-pub(super) const UPDATE: &str = "UPDATE web_counter SET n = n + 1 WHERE id = {1}";
+const UPDATE: &str = "UPDATE web_counter SET n = n + 1 WHERE id = {1}";
 
-/// A query's range of rows.
+/// Where requests go, in which words, over how many connections.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) url: String,
+    pub(super) read: Arc<str>,
+    pub(super) update: Arc<str>,
+    pub(super) connections: usize,
+}
+
+impl Place {
+    pub(super) fn new(url: &str, queries: Queries, connections: usize) -> Result<Self, Cause> {
+        let engine = Engine::of_url(url)?;
+        let read = match (queries, engine) {
+            (Queries::Work, _) => WORK,
+            // The sum of the two in microseconds.
+            (Queries::Wait, Engine::Mysql) => "SELECT SLEEP(({1} + {2}) / 1000000)",
+            (Queries::Wait, _) => "SELECT pg_sleep(({1}::bigint + {2}::bigint) / 1e6)",
+        };
+        let (read, update) = (written(engine, read).into(), written(engine, UPDATE).into());
+        Ok(Self { url: url.to_owned(), read, update, connections })
+    }
+}
+
+/// A query's range of rows; where it waits, the time in microseconds, and 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) from: i64,
@@ -59,12 +83,12 @@ pub(super) struct Work {
 }
 
 /// A statement with the engine's own placeholders.
-pub(super) fn statement(engine: Engine, sql: &str, params: &[i64]) -> Statement {
+fn statement(engine: Engine, sql: &str, params: &[i64]) -> Statement {
     Statement::new(written(engine, sql), params.iter().map(|&param| param.into()))
 }
 
 /// SQL with the engine's own placeholders.
-pub(super) fn written(engine: Engine, sql: &str) -> String {
+fn written(engine: Engine, sql: &str) -> String {
     (1..=2).fold(sql.to_owned(), |sql, number| {
         sql.replace(&format!("{{{number}}}"), &engine.placeholder(number))
     })
@@ -82,16 +106,21 @@ impl Work {
     }
 
     /// So many requests, the same for every condition.
-    pub(super) fn requests(&self, load: WebLoad, count: usize) -> Vec<Request> {
+    pub(super) fn requests(&self, load: WebLoad, queries: Queries, count: usize) -> Vec<Request> {
         let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(4));
         (0..count)
             .map(|_| {
                 let mut range = || {
-                    let rows = self.rows(match load {
+                    let time = match load {
                         // So many at once would take minutes otherwise.
                         WebLoad::AtOnce => SHORTEST,
                         WebLoad::Normal | WebLoad::High => length(random.f64()),
-                    });
+                    };
+                    if queries == Queries::Wait {
+                        let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+                        return Range { from: micros, to: 0 };
+                    }
+                    let rows = self.rows(time);
                     let from = random.u32(1..=ITEMS - rows + 1);
                     Range { from: from.into(), to: (from + rows - 1).into() }
                 };
@@ -179,7 +208,7 @@ fn insert(
 /// The time of a long query less that of a short one, by the rows between them: the least of some,
 /// which is the one that was least disturbed.
 fn ns_per_row(database: &Database) -> Result<f64, StatementsFailure> {
-    let read = |rows: i64| statement(database.engine(), READ, &[1, rows]);
+    let read = |rows: i64| statement(database.engine(), WORK, &[1, rows]);
     let least_ns = |rows: i64| {
         let mut least_ns = f64::INFINITY;
         for _ in 0..15 {
@@ -203,8 +232,8 @@ mod tests {
         assert_eq!(length(0.0), SHORTEST);
         assert!((length(1.0).as_secs_f64() - LONGEST.as_secs_f64()).abs() < 1e-6);
         let work = Work { ns_per_row: 150.0, seed: 7 };
-        let requests = work.requests(WebLoad::Normal, 500);
-        assert_eq!(requests, work.requests(WebLoad::High, 500));
+        let requests = work.requests(WebLoad::Normal, Queries::Work, 500);
+        assert_eq!(requests, work.requests(WebLoad::High, Queries::Work, 500));
         let rows = |range: &Range| range.to - range.from + 1;
         for request in &requests {
             for range in request.less.iter().chain([&request.important]) {
@@ -212,7 +241,11 @@ mod tests {
                 assert!(range.from >= 1 && range.to <= i64::from(ITEMS), "{range:?}");
             }
         }
-        let at_once = work.requests(WebLoad::AtOnce, 10);
+        let at_once = work.requests(WebLoad::AtOnce, Queries::Work, 10);
+        let waiting = work.requests(WebLoad::Normal, Queries::Wait, 500);
+        for request in waiting {
+            assert!((200..=6_000).contains(&request.important.from));
+        }
         assert!(at_once.iter().all(|request| rows(&request.important) == 1_333));
     }
 }
