@@ -43,8 +43,6 @@ pub(crate) struct Server {
     pub(crate) mode: Mode,
     /// The largest text that it takes, in bytes.
     pub(crate) bytes_max: usize,
-    /// It certifies its transactions with other servers.
-    pub(crate) is_clustered: bool,
     pub(crate) has_doublewrite: bool,
     /// The table of [`record`] is there.
     pub(crate) has_record: bool,
@@ -172,7 +170,6 @@ impl Connector {
         Ok(Server {
             mode: Mode::of(setting("sql_mode")),
             bytes_max: setting("max_allowed_packet").parse().unwrap_or(1 << 20),
-            is_clustered,
             has_doublewrite: !setting("innodb_doublewrite").eq_ignore_ascii_case("OFF"),
             has_record: used == Use::Write && look_for_record(conn).await.map_err(failed)?,
             id: conn.id(),
