@@ -104,7 +104,7 @@ fn a_literal_does_not_join_what_is_beside_it() {
         (result.columns.remove(0), result.rows.remove(0).remove(0))
     };
     assert_eq!(read("SELECT ? 'name'", vec!["a".into()]), ("name".into(), "a".into()));
-    assert_eq!(read("SELECT 5-?AS a", vec![(-3).into()]).1, Value::Int(8));
+    assert_eq!(read("SELECT 5-? AS a", vec![(-3).into()]).1, Value::Int(8));
 }
 
 #[test]
