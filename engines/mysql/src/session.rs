@@ -436,6 +436,9 @@ pub(crate) const DEADLOCK: u16 = 1213;
 /// There is no such savepoint: so this is not the transaction that it was set in.
 pub(crate) const NO_SAVEPOINT: u16 = 1305;
 
+/// There is no such table.
+pub(crate) const NO_TABLE: u16 = 1146;
+
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
