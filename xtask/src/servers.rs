@@ -6,8 +6,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use groupcommit_testkit::servers::{
-    self, Life,
-    mysql,
+    self, Life, mysql,
     postgres::{self, Kind},
 };
 
@@ -48,12 +47,11 @@ fn start() -> Result<()> {
         println!("{name}: {}", started.url());
     }
     mysql::install_if_missing()?;
-    for (name, kind) in [
-        ("MariaDB", mysql::Kind::Single),
-        ("Galera with three nodes", mysql::Kind::Galera),
-    ] {
-        let started = mysql::start(kind, Life::Kept)
-            .with_context(|| format!("cannot start {name}"))?;
+    for (name, kind) in
+        [("MariaDB", mysql::Kind::Single), ("Galera with three nodes", mysql::Kind::Galera)]
+    {
+        let started =
+            mysql::start(kind, Life::Kept).with_context(|| format!("cannot start {name}"))?;
         println!("{name}: {}", started.url());
     }
     Ok(())

@@ -32,9 +32,7 @@ use crate::{
     execution::{Execution, Fault},
     flusher::Flusher,
     record::{Key, Pipeline},
-    session::{
-        Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient, pause,
-    },
+    session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient, pause},
     settle::{self, Settled},
     sizes::Sizes,
     transaction::Part,
@@ -160,7 +158,8 @@ impl Engine for Writer {
                     if trials.lost >= LOST_MAX && !is_alone {
                         (size, trials) = (1, Trials::default());
                     }
-                    (is_alone && trials.lost >= LOST_MAX).then_some(Ending::Refuse(Error::Lost(error)))
+                    (is_alone && trials.lost >= LOST_MAX)
+                        .then_some(Ending::Refuse(Error::Lost(error)))
                 }
             };
             match (last, members.first()) {

@@ -11,9 +11,7 @@ use crate::record::Key;
 #[non_exhaustive]
 pub enum Error {
     /// The URL cannot be read.
-    #[error(
-        "the URL is none of MySQL's (mysql://user:password@host:port,host:port/database): {0}"
-    )]
+    #[error("the URL is none of MySQL's (mysql://user:password@host:port,host:port/database): {0}")]
     Url(String),
 
     /// The server could not be reached, or did not let us in.
@@ -74,7 +72,9 @@ pub enum Error {
     Value,
 
     /// The statement is larger than the server takes.
-    #[error("the statement is of {bytes} bytes, and the server takes {bytes_max}; raise its `max_allowed_packet`")]
+    #[error(
+        "the statement is of {bytes} bytes, and the server takes {bytes_max}; raise its `max_allowed_packet`"
+    )]
     TooLarge {
         /// Its size, in bytes.
         bytes: usize,
@@ -99,7 +99,9 @@ pub enum Error {
     Unsettled(#[source] Unsettled),
 
     /// The read cannot be made durable.
-    #[error("there is no table `groupcommit_outcome` to wait for the log with; create it, or let this account do so")]
+    #[error(
+        "there is no table `groupcommit_outcome` to wait for the log with; create it, or let this account do so"
+    )]
     NoRecord,
 
     /// The thread for connections could not be started.

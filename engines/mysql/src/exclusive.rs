@@ -52,9 +52,11 @@ impl Exclusive {
     fn run_text(&mut self, text: &[u8]) -> Result<Vec<StatementResult>, Error> {
         let mut results = Vec::new();
         let ran = self.session.run_now(text, |_, result| results.push(result));
-        ran.map_err(|Failed { error, .. }| {
-            if is_lost(&error) { Error::Lost(Some(error)) } else { Error::Server(error) }
-        })?;
+        ran.map_err(
+            |Failed { error, .. }| {
+                if is_lost(&error) { Error::Lost(Some(error)) } else { Error::Server(error) }
+            },
+        )?;
         Ok(results)
     }
 

@@ -30,9 +30,7 @@ use mysql_async::Error as ServerError;
 use crate::{
     Error,
     record::Key,
-    session::{
-        Connector, DEADLOCK, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient,
-    },
+    session::{Connector, DEADLOCK, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient},
 };
 
 /// A text is sent when it is so long, in bytes.
@@ -153,7 +151,8 @@ impl Execution {
     pub(crate) fn take_plans(
         &mut self,
     ) -> impl Iterator<Item = (usize, Result<Vec<StatementResult>, Error>)> + use<> {
-        let good = std::mem::take(&mut self.plans).into_iter().map(|(member, all)| (member, Ok(all)));
+        let good =
+            std::mem::take(&mut self.plans).into_iter().map(|(member, all)| (member, Ok(all)));
         let failed = std::mem::take(&mut self.failed).into_iter();
         good.chain(failed.map(|(member, error)| (member, Err(error))))
     }
@@ -169,10 +168,7 @@ impl Execution {
     }
 
     /// Sends statements and waits for their answers, and so for all before them.
-    pub(crate) fn run_now(
-        &mut self,
-        plan: &[Statement],
-    ) -> Result<Vec<StatementResult>, Error> {
+    pub(crate) fn run_now(&mut self, plan: &[Statement]) -> Result<Vec<StatementResult>, Error> {
         self.answers_now.clear();
         self.add(plan, false)?;
         match self.send_all() {
@@ -194,8 +190,7 @@ impl Execution {
         let member = self.current.member;
         let mut parts = Vec::with_capacity(plan.len());
         for statement in plan {
-            let template =
-                block_on(self.connector.template(&mut self.session, statement.sql()));
+            let template = block_on(self.connector.template(&mut self.session, statement.sql()));
             let template = template.inspect_err(|error| self.note_lost(error))?;
             template.is_shared()?;
             let mut text = Vec::new();
@@ -311,9 +306,7 @@ impl Execution {
                 if has_done && !self.savepoints {
                     Fault::Undone
                 } else {
-                    let of_others = |part: &Part| {
-                        !matches!(part.purpose, Purpose::Statement { member: other, .. } if other == member)
-                    };
+                    let of_others = |part: &Part| !matches!(part.purpose, Purpose::Statement { member: other, .. } if other == member);
                     waiting.retain(of_others);
                     // Either fails if the transaction is not the same any more.
                     let words: &[&str] = if self.savepoints {

@@ -157,11 +157,8 @@ impl Options {
             ..Settings::default()
         };
         let has_record = session.server.has_record;
-        let flusher = Flusher::new(
-            connector.clone(),
-            self.reconnect_max,
-            has_record.then_some(record),
-        );
+        let flusher =
+            Flusher::new(connector.clone(), self.reconnect_max, has_record.then_some(record));
         let writer = Writer {
             flusher,
             connector: connector.clone(),

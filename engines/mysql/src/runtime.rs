@@ -4,10 +4,7 @@
 //! theirs. The thread only says when bytes are here: statements are written, and rows decoded, by
 //! those who wait for them.
 
-use std::{
-    future::Future,
-    sync::OnceLock,
-};
+use std::{future::Future, sync::OnceLock};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 

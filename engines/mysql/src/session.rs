@@ -12,7 +12,9 @@ use std::{
 
 use groupcommit_core::block_on;
 use groupcommit_statement::{StatementResult, Value};
-use mysql_async::{Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _};
+use mysql_async::{
+    Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -27,6 +29,9 @@ const TEMPLATES_MAX: usize = 1_000;
 /// How long it may take to connect to one server.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// Statements by their texts, and how these are read.
+type Templates = HashMap<(Arc<str>, Mode), Arc<Template>>;
+
 /// How to reach the servers.
 #[derive(Clone)]
 pub(crate) struct Connector {
@@ -34,7 +39,7 @@ pub(crate) struct Connector {
     hosts: Arc<[Opts]>,
     /// The server that was reached last.
     last: Arc<AtomicUsize>,
-    templates: Arc<Mutex<HashMap<(Arc<str>, Mode), Arc<Template>>>>,
+    templates: Arc<Mutex<Templates>>,
 }
 
 /// What was found out about the server on connecting.
@@ -464,9 +469,12 @@ mod tests {
         };
         assert!(check("1", "OFF", "0", "O_DIRECT").is_ok());
         assert!(check("3", "ON", "1", "fsync").is_ok());
-        for (flush, log_bin, sync, method) in
-            [("0", "OFF", "0", ""), ("2", "OFF", "1", ""), ("1", "ON", "0", ""), ("1", "OFF", "0", "nosync")]
-        {
+        for (flush, log_bin, sync, method) in [
+            ("0", "OFF", "0", ""),
+            ("2", "OFF", "1", ""),
+            ("1", "ON", "0", ""),
+            ("1", "OFF", "0", "nosync"),
+        ] {
             let refused = check(flush, log_bin, sync, method);
             assert!(matches!(refused, Err(Error::Setting { .. })), "{refused:?}");
         }

@@ -27,10 +27,7 @@ pub(crate) struct Mode {
 impl Mode {
     pub(crate) fn of(sql_mode: &str) -> Self {
         let has = |name: &str| sql_mode.split(',').any(|mode| mode == name);
-        Self {
-            no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
-            ansi_quotes: has("ANSI_QUOTES"),
-        }
+        Self { no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"), ansi_quotes: has("ANSI_QUOTES") }
     }
 }
 

@@ -11,9 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep,
-};
+use super::{Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep};
 
 /// The account that the servers run as where the caller is root.
 const ACCOUNT: &str = "mysql";
@@ -197,9 +195,8 @@ impl Servers {
         if is_first {
             server.arg("--wsrep-new-cluster");
         }
-        let mut server = detached(&server)
-            .spawn()
-            .map_err(failed("start a server with", &this.options))?;
+        let mut server =
+            detached(&server).spawn().map_err(failed("start a server with", &this.options))?;
         let until = Instant::now() + START_MAX;
         loop {
             let state = match self.kind {
@@ -314,28 +311,28 @@ fn options_of(file: &Path, kind: Kind, ports: &[u16], addresses: &str) -> String
     let base = file.with_extension("");
     let base = base.display();
     let port = ports[0];
-    let mut text = format!(
+    let text = format!(
         "[mariadbd]\ndatadir={base}\nsocket={base}.sock\npid-file={base}.pid\n\
          log-error={base}.log\nport={port}\nbind-address=127.0.0.1\nskip-name-resolve=ON\n\
          character-set-server=utf8mb4\nmax_connections=200\nperformance_schema=OFF\n\
          innodb_buffer_pool_size=64M\ninnodb_flush_log_at_trx_commit=1\n"
     );
-    if kind == Kind::Galera {
-        let (group, step, whole) = (ports[1], ports[2], ports[3]);
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        text += &format!(
-            "binlog_format=ROW\ndefault_storage_engine=InnoDB\ninnodb_autoinc_lock_mode=2\n\
-             wsrep_on=ON\nwsrep_provider={PROVIDER}\nwsrep_cluster_name=groupcommit\n\
-             wsrep_cluster_address=gcomm://{addresses}\nwsrep_node_name={name}\n\
-             wsrep_node_address=127.0.0.1\nwsrep_node_incoming_address=127.0.0.1:{port}\n\
-             wsrep_sst_method=rsync\nwsrep_sst_receive_address=127.0.0.1:{whole}\n\
-             wsrep_provider_options=\"base_host=127.0.0.1;base_port={group};\
-             gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{step};\
-             gcache.size=32M;evs.keepalive_period=PT0.3S;evs.suspect_timeout=PT2S;\
-             evs.inactive_timeout=PT4S;evs.install_timeout=PT4S\"\n"
-        );
+    if kind == Kind::Single {
+        return text;
     }
-    text
+    let (group, step, whole) = (ports[1], ports[2], ports[3]);
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    format!(
+        "{text}binlog_format=ROW\ndefault_storage_engine=InnoDB\ninnodb_autoinc_lock_mode=2\n\
+         wsrep_on=ON\nwsrep_provider={PROVIDER}\nwsrep_cluster_name=groupcommit\n\
+         wsrep_cluster_address=gcomm://{addresses}\nwsrep_node_name={name}\n\
+         wsrep_node_address=127.0.0.1\nwsrep_node_incoming_address=127.0.0.1:{port}\n\
+         wsrep_sst_method=rsync\nwsrep_sst_receive_address=127.0.0.1:{whole}\n\
+         wsrep_provider_options=\"base_host=127.0.0.1;base_port={group};\
+         gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{step};\
+         gcache.size=32M;evs.keepalive_period=PT0.3S;evs.suspect_timeout=PT2S;\
+         evs.inactive_timeout=PT4S;evs.install_timeout=PT4S\"\n"
+    )
 }
 
 /// Begins to fill the folder of a node's data.

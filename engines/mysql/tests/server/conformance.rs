@@ -38,8 +38,10 @@ impl Subject for MySql {
         if !path.exists() {
             let url = server::database();
             let db = Database::open(&url).unwrap();
-            db.exclusive(|alone| alone.batch("CREATE TABLE kv (k BIGINT UNSIGNED PRIMARY KEY, v LONGBLOB)"))
-                .unwrap();
+            db.exclusive(|alone| {
+                alone.batch("CREATE TABLE kv (k BIGINT UNSIGNED PRIMARY KEY, v LONGBLOB)")
+            })
+            .unwrap();
             db.close().unwrap();
             fs::write(path, url).unwrap();
         }

@@ -14,9 +14,28 @@ use crate::server::database;
 fn any_value() -> impl Strategy<Value = Value> {
     let hostile = proptest::collection::vec(
         prop_oneof![
-            Just("'"), Just("\\"), Just("\""), Just("`"), Just(";"), Just("?"), Just("-- "), Just("#"),
-            Just("/*"), Just("*/"), Just("\0"), Just("\n"), Just("\r"), Just("\x1a"), Just("%"),
-            Just("_"), Just("å"), Just("漢"), Just("😀"), Just("a"), Just("\u{5c}\u{27}"), Just("x'"),
+            Just("'"),
+            Just("\\"),
+            Just("\""),
+            Just("`"),
+            Just(";"),
+            Just("?"),
+            Just("-- "),
+            Just("#"),
+            Just("/*"),
+            Just("*/"),
+            Just("\0"),
+            Just("\n"),
+            Just("\r"),
+            Just("\x1a"),
+            Just("%"),
+            Just("_"),
+            Just("å"),
+            Just("漢"),
+            Just("😀"),
+            Just("a"),
+            Just("\u{5c}\u{27}"),
+            Just("x'"),
             Just(" COMMIT "),
         ],
         0..12,
@@ -55,7 +74,8 @@ fn come_back(db: &Database, values: &[Value]) -> Result<(), TestCaseError> {
             Value::Bytes(bytes) => bytes,
             _ => continue,
         };
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+        let mut hex = String::new();
+        bytes.iter().for_each(|byte| write!(hex, "{byte:02X}").unwrap());
         prop_assert_eq!(&back[1], &Value::Text(hex));
     }
     Ok(())
@@ -81,7 +101,10 @@ fn every_value_comes_back_where_a_backslash_stands_for_itself() {
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     runner
         .run(&values, |values| {
-            let sql = format!("SELECT {}'\\', \"t\".\"?\" FROM (SELECT 1 AS \"?\") AS t", "?, ".repeat(values.len()));
+            let sql = format!(
+                "SELECT {}'\\', \"t\".\"?\" FROM (SELECT 1 AS \"?\") AS t",
+                "?, ".repeat(values.len())
+            );
             let mut row = db.read(&Statement::new(sql, values.clone())).unwrap().rows.remove(0);
             prop_assert_eq!(row.pop(), Some(Value::Int(1)));
             prop_assert_eq!(row.pop(), Some(Value::Text("\\".to_owned())));
