@@ -49,7 +49,8 @@ pub trait Spawn: Send + Sync + fmt::Debug {
     /// Runs a caller's `callback` soon. It may block without keeping tasks from running.
     fn spawn_callback(&self, callback: Task);
 
-    /// Whether tasks of others wait for a thread; one that could go on then steps back in line.
+    /// Whether tasks wait that no thread is about to take, all being busy; one that could go on then
+    /// steps back in line.
     fn is_crowded(&self) -> bool;
 }
 
@@ -69,6 +70,7 @@ pub struct SharedPool;
 static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
     lines: Mutex::default(),
     runnable: AtomicUsize::new(0),
+    unattended: AtomicUsize::new(0),
     may_spin: thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
 });
 
@@ -83,7 +85,7 @@ impl Spawn for SharedPool {
     }
 
     fn is_crowded(&self) -> bool {
-        POOL.runnable.load(Ordering::Relaxed) > 0
+        POOL.unattended.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -93,6 +95,8 @@ struct Pool {
     /// What `Lines::runnable` was when the lines were last unlocked: a hint for those without the
     /// lock.
     runnable: AtomicUsize,
+    /// The same of `Lines::unattended`.
+    unattended: AtomicUsize,
     may_spin: bool,
 }
 
@@ -105,6 +109,8 @@ struct Lines {
     threads: usize,
     /// Threads that look for work without sleeping.
     spinning: usize,
+    /// Threads that were started or woken for work and are not there yet.
+    called: usize,
     /// Threads that sleep; the last to fall asleep, whose caches are warmest, is woken first.
     sleeping: Vec<Thread>,
 }
@@ -127,6 +133,11 @@ impl Lines {
         let callbacks = (THREADS_MAX / 2).saturating_sub(self.callbacks_running);
         self.tasks.len() + self.callbacks.len().min(callbacks)
     }
+
+    /// How many of those no thread is about to take.
+    fn unattended(&self) -> usize {
+        self.runnable().saturating_sub(self.spinning + self.called)
+    }
 }
 
 #[cfg(not(shuttle))]
@@ -134,21 +145,25 @@ impl Pool {
     fn push(&'static self, enqueue: impl FnOnce(&mut Lines)) {
         let mut lines = lock(&self.lines);
         enqueue(&mut lines);
-        self.runnable.store(lines.runnable(), Ordering::Relaxed);
         self.call(lines);
+    }
+
+    fn hint(&self, lines: &Lines) {
+        self.runnable.store(lines.runnable(), Ordering::Relaxed);
+        self.unattended.store(lines.unattended(), Ordering::Relaxed);
     }
 
     /// Calls another thread if there is work that no thread is about to look for.
     fn call(&'static self, mut lines: MutexGuard<'_, Lines>) {
-        if lines.runnable() <= lines.spinning {
-            return;
-        }
-        if let Some(sleeper) = lines.sleeping.pop() {
-            drop(lines);
+        let sleeper = if lines.unattended() > 0 { lines.sleeping.pop() } else { None };
+        let starts = sleeper.is_none() && lines.unattended() > 0 && lines.threads < THREADS_MAX;
+        lines.called += usize::from(starts || sleeper.is_some());
+        lines.threads += usize::from(starts);
+        self.hint(&lines);
+        drop(lines);
+        if let Some(sleeper) = sleeper {
             sleeper.unpark();
-        } else if lines.threads < THREADS_MAX {
-            lines.threads += 1;
-            drop(lines);
+        } else if starts {
             self.start_thread();
         }
     }
@@ -158,6 +173,7 @@ impl Pool {
         if let Err(error) = started {
             let mut lines = lock(&self.lines);
             lines.threads -= 1;
+            lines.called -= 1;
             let stranded = lines.threads == 0;
             drop(lines);
             tracing::error!(%error, "could not start a thread");
@@ -170,6 +186,7 @@ impl Pool {
 
     fn work(&self) {
         IS_WORKER.with(|is_worker| is_worker.set(true));
+        lock(&self.lines).called -= 1;
         loop {
             while self.run_next() {}
             self.spin();
@@ -184,7 +201,7 @@ impl Pool {
         let next = {
             let mut lines = lock(&self.lines);
             let next = lines.next();
-            self.runnable.store(lines.runnable(), Ordering::Relaxed);
+            self.hint(&lines);
             next
         };
         let Some((task, is_callback)) = next else { return false };
@@ -229,9 +246,13 @@ impl Pool {
         let mut lines = lock(&self.lines);
         let before = lines.sleeping.len();
         lines.sleeping.retain(|sleeper| sleeper.id() != me.id());
+        if lines.sleeping.len() == before {
+            lines.called -= 1;
+            return true;
+        }
         // Still among the sleepers: nobody called; the time is over (or the wake-up was spurious,
         // and then another thread is started when there is work).
-        if lines.sleeping.len() < before && lines.runnable() == 0 {
+        if lines.runnable() == 0 {
             lines.threads -= 1;
             return false;
         }
@@ -288,5 +309,46 @@ impl Spawn for SharedPool {
 
     fn is_crowded(&self) -> bool {
         false
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_task_for_which_a_thread_was_called_makes_nobody_step_back() {
+        let pool: &'static Pool = Box::leak(Box::new(Pool {
+            lines: Mutex::default(),
+            runnable: AtomicUsize::new(0),
+            unattended: AtomicUsize::new(0),
+            may_spin: true,
+        }));
+        let unattended = || pool.unattended.load(Ordering::Relaxed);
+        let (begun, begins) = mpsc::channel();
+        let mut gates = Vec::new();
+        for count in 0..=THREADS_MAX {
+            let begun = begun.clone();
+            let (open, gate) = mpsc::channel::<()>();
+            gates.push(open);
+            pool.push(|lines| {
+                lines.tasks.push_back(Box::new(move || {
+                    begun.send(()).unwrap();
+                    let _is_closed = gate.recv();
+                }));
+            });
+            // Whether or not the thread is there already; the last task has none.
+            assert_eq!(unattended(), usize::from(count == THREADS_MAX));
+        }
+        for _ in 0..THREADS_MAX {
+            begins.recv().unwrap();
+        }
+        assert_eq!(lock(&pool.lines).called, 0);
+        assert_eq!(unattended(), 1, "every thread is inside a task");
+        drop(gates);
+        begins.recv().unwrap();
+        assert_eq!(unattended(), 0);
     }
 }

@@ -23,8 +23,12 @@ const WINDOW_NS_MIN: u64 = 50_000;
 /// The part of a flush within which those answered are expected back.
 const WINDOWS_PER_FLUSH: u64 = 4;
 
-/// Once this share of those expected is back, the flush no longer waits for the others.
+/// Once this share of those expected is back, the flush waits for others only as long as they come
+/// one upon the other.
 const ENOUGH: f64 = 7.0 / 8.0;
+
+/// The part of the window after which nobody comes one upon the other any more.
+const GAPS_PER_WINDOW: u64 = 8;
 
 /// What is known of those who come back.
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ pub(crate) struct Returns {
     resolved: u64,
     /// How many were submitted within the window since.
     returned: u64,
+    /// When the last of them was.
+    returned_ns: u64,
 }
 
 impl Returns {
@@ -52,6 +58,7 @@ impl Returns {
     pub(crate) fn submitted(&mut self, at_ns: u64) {
         if at_ns.saturating_sub(self.resolved_ns) <= self.window_ns() {
             self.returned += 1;
+            self.returned_ns = at_ns;
         }
     }
 
@@ -81,10 +88,15 @@ impl Returns {
             return None;
         }
         let enough = self.returned as f64 >= ENOUGH * self.share * self.resolved as f64;
-        let until_ns = match (enough, executing) {
-            (true, false) => return None,
-            (false, false) => self.resolved_ns + window_ns,
-            (_, true) => self.resolved_ns + 2 * window_ns,
+        let until_ns = if executing {
+            self.resolved_ns + 2 * window_ns
+        } else if self.returned >= self.resolved {
+            return None;
+        } else if enough {
+            let gap_ns = window_ns / GAPS_PER_WINDOW;
+            (self.returned_ns + gap_ns).min(self.resolved_ns + window_ns)
+        } else {
+            self.resolved_ns + window_ns
         };
         until_ns.checked_sub(now_ns).filter(|&left_ns| left_ns > 0).map(Duration::from_nanos)
     }
@@ -119,9 +131,13 @@ mod tests {
         (0..86).for_each(|_| returns.submitted(now_ns + 1_000));
         assert!(returns.wait(now_ns + 2_000, true, 0).is_some(), "not enough are back");
         assert!(returns.wait(now_ns + 2_000, false, 0).is_some(), "not enough are back");
-        (0..2).for_each(|_| returns.submitted(now_ns + 3_000));
-        assert!(returns.wait(now_ns + 4_000, true, 0).is_some(), "enough, but not yet committed");
-        assert_eq!(returns.wait(now_ns + 4_000, false, 0), None);
+        (0..13).for_each(|_| returns.submitted(now_ns + 3_000));
+        let left = returns.wait(now_ns + 4_000, false, 0).expect("the last may be on its way");
+        assert!(u128::from(WINDOW_NS / GAPS_PER_WINDOW) >= left.as_nanos(), "{left:?}");
+        assert_eq!(returns.wait(now_ns + 3_000 + WINDOW_NS / GAPS_PER_WINDOW, false, 0), None);
+        returns.submitted(now_ns + 5_000);
+        assert!(returns.wait(now_ns + 6_000, true, 0).is_some(), "all, but not yet committed");
+        assert_eq!(returns.wait(now_ns + 6_000, false, 0), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use rusqlite::Connection;
+use groupcommit::sqlite::Transaction;
+use rusqlite::{CachedStatement, Connection};
 
 use crate::workload::Workload;
 
@@ -19,7 +20,28 @@ pub(crate) fn insert_rows(
     workload: &Workload,
     rows: Range<usize>,
 ) -> rusqlite::Result<()> {
-    let mut insert = connection.prepare_cached(INSERT)?;
+    insert_with(connection.prepare_cached(INSERT)?, workload, rows)
+}
+
+/// The same in a transaction that shares its commit, as its documentation says: a single statement
+/// by `execute`, which keeps it at hand for the next transaction.
+pub(crate) fn insert_in_group(
+    tx: &Transaction<'_>,
+    workload: &Workload,
+    rows: Range<usize>,
+) -> rusqlite::Result<()> {
+    if rows.len() == 1 {
+        let row = (Workload::key(rows.start), workload.value(rows.start));
+        return tx.execute(INSERT, row).map(drop);
+    }
+    insert_with(tx.prepare_cached(INSERT)?, workload, rows)
+}
+
+fn insert_with(
+    mut insert: CachedStatement<'_>,
+    workload: &Workload,
+    rows: Range<usize>,
+) -> rusqlite::Result<()> {
     for index in rows {
         insert.execute((Workload::key(index), workload.value(index)))?;
     }

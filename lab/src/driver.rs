@@ -9,7 +9,8 @@
 //!    time limit ends a run early.
 //! 2. In a closed loop the answer to one transaction is the moment the next is submitted, so one
 //!    reading of the clock serves as both: one reading a transaction, and one more while a window
-//!    fills.
+//!    fills. The clock is the processor's own counter where it runs evenly: reading it is the
+//!    dearest part of what the lab itself costs.
 //! 3. While the clock runs, a completion is one append to a list that belongs to the thread and has
 //!    its memory already. Histograms and series are made from the lists afterwards.
 
@@ -19,7 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use quanta::Instant;
 
 use crate::cpu_time::{CpuMeter, CpuTime};
 
@@ -253,6 +256,8 @@ fn drive<E: Send>(
 ) -> Result<Driven, E> {
     let cursor = Cursor::new(load);
     let ready = Barrier::new(threads + 1);
+    // The first reading calibrates the clock, which takes a while.
+    let _calibrated = Instant::now();
     let clock = OnceLock::new();
     let expected = load.rows.div_ceil(load.batch).div_ceil(threads);
     thread::scope(|scope| {

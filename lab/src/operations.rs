@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use groupcommit::sqlite::Transaction;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::engine::Adapter;
@@ -69,6 +70,15 @@ impl Operations {
     pub(crate) fn write(&self, connection: &Connection, number: usize) -> rusqlite::Result<()> {
         connection.prepare_cached(WRITE)?.execute((self.keys[number], self.value(number)))?;
         Ok(())
+    }
+
+    /// The same in a transaction that shares its commit.
+    pub(crate) fn write_in_group(
+        &self,
+        tx: &Transaction<'_>,
+        number: usize,
+    ) -> rusqlite::Result<()> {
+        tx.execute(WRITE, (self.keys[number], self.value(number))).map(drop)
     }
 
     /// What the first `writes` writes leave behind: for each key they touched, its value.

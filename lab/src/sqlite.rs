@@ -8,7 +8,7 @@ use groupcommit::Failure;
 use groupcommit::sqlite::{Database, Formation, Transaction};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::database::{CREATE_TABLE, Counted, insert_rows};
+use crate::database::{CREATE_TABLE, Counted, insert_in_group, insert_rows};
 use crate::engine::Adapter;
 use crate::error::LabError;
 use crate::operations::Operations;
@@ -46,7 +46,7 @@ impl Adapter for Sqlite {
         workload: &Workload,
         rows: Range<usize>,
     ) -> rusqlite::Result<()> {
-        insert_rows(tx, workload, rows)
+        insert_in_group(tx, workload, rows)
     }
 
     fn write(
@@ -54,7 +54,7 @@ impl Adapter for Sqlite {
         operations: &Operations,
         number: usize,
     ) -> rusqlite::Result<()> {
-        operations.write(tx, number)
+        operations.write_in_group(tx, number)
     }
 
     fn read(

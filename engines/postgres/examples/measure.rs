@@ -1,5 +1,6 @@
 //! Single-row inserts, all durable: a thousand in flight through groupcommit, against one connection
-//! and against 25 that commit one a call.
+//! and against 25 that commit one a call. And whether several pipelines beside each other (lanes: a
+//! caller would choose one by a key, and order holds within it) serve better than one.
 //!
 //! Starts throw-away servers (one alone, then one with two synchronous replicas), runs the
 //! conditions in turn for some seconds each, three rounds, and prints transactions per second and
@@ -44,22 +45,33 @@ fn main() -> Done<()> {
         let servers = postgres::start(&bin, kind, Life::Process)?;
         servers.sql("CREATE TABLE t (id bigint PRIMARY KEY, v text NOT NULL)")?;
         println!("{kind:?}, transactions per second:");
-        let mut rates = [const { Vec::new() }; 3];
+        let mut rates = [const { Vec::new() }; 5];
         for _ in 0..ROUNDS {
             let url = servers.url();
-            let round =
-                [connections(&url, 1, lasts)?, connections(&url, 25, lasts)?, merged(&url, lasts)?];
+            let round = [
+                connections(&url, 1, lasts)?,
+                connections(&url, 25, lasts)?,
+                merged(&url, 1, lasts)?,
+                merged(&url, 2, lasts)?,
+                merged(&url, 4, lasts)?,
+            ];
+            let [one, many, merged, lanes_2, lanes_4] = round;
             println!(
-                "  one connection {:.0}, 25 connections {:.0}, groupcommit {:.0}",
-                round[0], round[1], round[2]
+                "  one connection {one:.0}, 25 connections {many:.0}, groupcommit {merged:.0}, \
+                 in 2 lanes {lanes_2:.0}, in 4 lanes {lanes_4:.0}"
             );
             rates.iter_mut().zip(round).for_each(|(rates, rate)| rates.push(rate));
         }
-        let [one, many, merged] = rates.map(|mut rates: Vec<f64>| {
+        let [one, many, merged, lanes_2, lanes_4] = rates.map(|mut rates: Vec<f64>| {
             rates.sort_by(f64::total_cmp);
             rates[rates.len() / 2]
         });
         println!("  against 25 connections {:.2}, against one {:.2}", merged / many, merged / one);
+        println!(
+            "  2 lanes against one {:.2}, 4 lanes against one {:.2}",
+            lanes_2 / merged,
+            lanes_4 / merged
+        );
         servers.stop()?;
     }
     Ok(())
@@ -101,12 +113,14 @@ fn connections(url: &str, count: usize, lasts: Duration) -> Done<f64> {
     })
 }
 
-/// As many in flight as there would be callers.
-fn merged(url: &str, lasts: Duration) -> Done<f64> {
-    let db = Database::open(url)?;
+/// As many in flight as there would be callers, spread over so many pipelines.
+fn merged(url: &str, lanes: usize, lasts: Duration) -> Done<f64> {
+    let lanes = (0..lanes).map(|_| Database::open(url)).collect::<Result<Vec<_>, _>>()?;
     let insert: Arc<str> = INSERT.into();
-    let submit = || {
+    let mut turn = lanes.iter().cycle();
+    let mut submit = || {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let db = turn.next().unwrap_or(&lanes[0]);
         db.submit_statements(vec![Statement::new(insert.clone(), [id.into(), ROW.into()])])
     };
     let began = Instant::now();
@@ -120,12 +134,13 @@ fn merged(url: &str, lasts: Duration) -> Done<f64> {
         }
     }
     let rate = done as f64 / began.elapsed().as_secs_f64();
-    let stats = db.stats();
+    let stats = lanes[0].stats();
     println!(
-        "    groups of {:.0} on average, {:.1} ms each",
+        "    {} lanes: groups of {:.0} on average, {:.1} ms each",
+        lanes.len(),
         stats.group_transactions.mean,
         stats.execute_ns.mean / 1e6
     );
-    db.close()?;
+    lanes.iter().try_for_each(Database::close)?;
     Ok(rate)
 }
