@@ -20,7 +20,7 @@ use crate::{
 ///
 /// Transactions of one database share a connection: what belongs to a connection and not to a
 /// transaction (named locks, user variables, `LAST_INSERT_ID()` of whoever inserted before) is shared
-/// too. Tables have to be of an engine that rolls back, such as InnoDB.
+/// too. Tables have to be of an engine that rolls back, such as `InnoDB`.
 ///
 /// Dropping the last clone stops admission and lets what was admitted finish in the background;
 /// [`close`](Self::close) waits for it.

@@ -32,7 +32,7 @@ use crate::{
     execution::{Execution, Fault},
     flusher::Flusher,
     record::{Key, Pipeline},
-    session::{Connector, LOCK_WAIT, Server, Session, Use, code, pause},
+    session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient, pause},
     settle::{self, Settled},
     sizes::Sizes,
     transaction::Part,
@@ -230,6 +230,14 @@ impl Writer {
         if let Some(lost) = self.lost.take() {
             session.end(&lost);
         }
+        if session.server.has_record {
+            // The table may have been made anew. No outcome is open here, or nothing would run.
+            let opened = session.run_now(self.record.open().as_bytes(), |_, _| {});
+            opened.map_err(|failed| Error::Connect {
+                server: self.connector.shown(),
+                source: Arc::new(failed.error),
+            })?;
+        }
         Ok(session)
     }
 
@@ -291,7 +299,7 @@ impl Writer {
     ) -> Result<u64, Setback> {
         let is_over = match &fault {
             Fault::Lost(_) => true,
-            Fault::Doubt(error) if crate::session::is_lost(error) => true,
+            Fault::Doubt(error) if is_lost(error) => true,
             _ => !execution.roll_back(),
         };
         let has_record = execution.session.server.has_record;
@@ -301,6 +309,11 @@ impl Writer {
         match fault {
             Fault::Doubt(error) => {
                 tracing::debug!(%error, "a commit failed, or its answer did not come");
+                if !has_record && !is_over && is_transient(&error) {
+                    // Nothing but the server's word says so.
+                    self.session = Some(execution.session);
+                    return Err(Setback::Again(Error::Server(error)));
+                }
                 if !has_record {
                     self.has_unsettled = true;
                     let why = format!("there is no table `{}`", crate::record::TABLE);
@@ -321,7 +334,7 @@ impl Writer {
                         if settled == Settled::Committed {
                             return Ok(1);
                         }
-                        Err(if crate::session::is_transient(&error) {
+                        Err(if is_transient(&error) {
                             Setback::Again(Error::Server(error))
                         } else if is_over {
                             Setback::Lost(Some(error))

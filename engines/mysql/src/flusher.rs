@@ -9,7 +9,7 @@ use crate::{
     Error,
     engine::reconnect,
     record::Pipeline,
-    session::{Connector, Failed, Session, Use, is_lost, is_transient},
+    session::{Connector, Failed, NO_TABLE, Session, Use, code, is_lost, is_transient},
 };
 
 /// Waits for a flush of all that is committed on the server. It is needed for what a caller has
@@ -38,11 +38,11 @@ impl Flusher {
         // What an exclusive committed was durable as it returned, and who reads is refused before.
         let Some(record) = self.record else { return Ok(()) };
         let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut attempts_left = 3_u8;
+        let (mut attempts_left, mut used) = (3_u8, Use::Ask);
         loop {
             let mut session = match kept.take() {
                 Some(session) => session,
-                None => reconnect(&self.connector, Use::Ask, self.reconnect_max)?,
+                None => reconnect(&self.connector, used, self.reconnect_max)?,
             };
             match session.run_now(record.open().as_bytes(), |_, _| {}) {
                 Ok(()) => {
@@ -53,6 +53,10 @@ impl Flusher {
                     if (is_lost(&error) || is_transient(&error)) && attempts_left > 0 =>
                 {
                     attempts_left -= 1;
+                }
+                // The table was dropped; whoever writes makes it anew.
+                Err(Failed { error, .. }) if code(&error) == Some(NO_TABLE) && used == Use::Ask => {
+                    used = Use::Write;
                 }
                 Err(Failed { error, .. }) => return Err(Error::Server(error)),
             }

@@ -29,6 +29,9 @@ const TEMPLATES_MAX: usize = 1_000;
 /// How long it may take to connect to one server.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// Statements by their texts, and how these are read.
+type Templates = HashMap<(Arc<str>, Mode), Arc<Template>>;
+
 /// How to reach the servers.
 #[derive(Clone)]
 pub(crate) struct Connector {
@@ -36,7 +39,7 @@ pub(crate) struct Connector {
     hosts: Arc<[Opts]>,
     /// The server that was reached last.
     last: Arc<AtomicUsize>,
-    templates: Arc<Mutex<HashMap<(Arc<str>, Mode), Arc<Template>>>>,
+    templates: Arc<Mutex<Templates>>,
 }
 
 /// What was found out about the server on connecting.
@@ -45,8 +48,6 @@ pub(crate) struct Server {
     pub(crate) mode: Mode,
     /// The largest text that it takes, in bytes.
     pub(crate) bytes_max: usize,
-    /// It certifies its transactions with other servers.
-    pub(crate) is_clustered: bool,
     pub(crate) has_doublewrite: bool,
     /// The table of [`record`] is there.
     pub(crate) has_record: bool,
@@ -174,7 +175,6 @@ impl Connector {
         Ok(Server {
             mode: Mode::of(setting("sql_mode")),
             bytes_max: setting("max_allowed_packet").parse().unwrap_or(1 << 20),
-            is_clustered,
             has_doublewrite: !setting("innodb_doublewrite").eq_ignore_ascii_case("OFF"),
             has_record: used == Use::Write && look_for_record(conn).await.map_err(failed)?,
             id: conn.id(),
@@ -440,6 +440,9 @@ pub(crate) const DEADLOCK: u16 = 1213;
 
 /// There is no such savepoint: so this is not the transaction that it was set in.
 pub(crate) const NO_SAVEPOINT: u16 = 1305;
+
+/// There is no such table.
+pub(crate) const NO_TABLE: u16 = 1146;
 
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);

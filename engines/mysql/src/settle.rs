@@ -17,7 +17,7 @@ use groupcommit_statement::{StatementResult, Value};
 use crate::{
     error::{Unsettled, chain},
     record::{Key, TABLE},
-    session::{Connector, Failed, Session, Use, code, is_lost, pause},
+    session::{Connector, Failed, NO_TABLE, Session, Use, code, is_lost, pause},
 };
 
 /// What became of a commit.
@@ -69,9 +69,6 @@ enum Trouble {
     Passing(String),
     Final(String),
 }
-
-/// "There is no such table".
-const NO_TABLE: u16 = 1146;
 
 fn ask(session: &mut Session, key: Key) -> Result<Settled, Trouble> {
     let mut answer = StatementResult::default();

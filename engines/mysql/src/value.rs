@@ -18,23 +18,24 @@ pub(crate) fn decode(column: &Column, raw: Raw) -> Value {
         // Only the text protocol is used.
         other => return Value::Text(other.as_sql(true)),
     };
-    use ColumnType as T;
     let number = match column.column_type() {
-        T::MYSQL_TYPE_TINY
-        | T::MYSQL_TYPE_SHORT
-        | T::MYSQL_TYPE_INT24
-        | T::MYSQL_TYPE_LONG
-        | T::MYSQL_TYPE_LONGLONG
-        | T::MYSQL_TYPE_YEAR => parsed(&bytes).map(Value::Int),
-        T::MYSQL_TYPE_FLOAT | T::MYSQL_TYPE_DOUBLE => parsed(&bytes).map(Value::Float),
-        T::MYSQL_TYPE_BIT | T::MYSQL_TYPE_GEOMETRY => return Value::Bytes(bytes),
-        T::MYSQL_TYPE_TINY_BLOB
-        | T::MYSQL_TYPE_MEDIUM_BLOB
-        | T::MYSQL_TYPE_LONG_BLOB
-        | T::MYSQL_TYPE_BLOB
-        | T::MYSQL_TYPE_VAR_STRING
-        | T::MYSQL_TYPE_VARCHAR
-        | T::MYSQL_TYPE_STRING
+        ColumnType::MYSQL_TYPE_TINY
+        | ColumnType::MYSQL_TYPE_SHORT
+        | ColumnType::MYSQL_TYPE_INT24
+        | ColumnType::MYSQL_TYPE_LONG
+        | ColumnType::MYSQL_TYPE_LONGLONG
+        | ColumnType::MYSQL_TYPE_YEAR => parsed(&bytes).map(Value::Int),
+        ColumnType::MYSQL_TYPE_FLOAT | ColumnType::MYSQL_TYPE_DOUBLE => {
+            parsed(&bytes).map(Value::Float)
+        }
+        ColumnType::MYSQL_TYPE_BIT | ColumnType::MYSQL_TYPE_GEOMETRY => return Value::Bytes(bytes),
+        ColumnType::MYSQL_TYPE_TINY_BLOB
+        | ColumnType::MYSQL_TYPE_MEDIUM_BLOB
+        | ColumnType::MYSQL_TYPE_LONG_BLOB
+        | ColumnType::MYSQL_TYPE_BLOB
+        | ColumnType::MYSQL_TYPE_VAR_STRING
+        | ColumnType::MYSQL_TYPE_VARCHAR
+        | ColumnType::MYSQL_TYPE_STRING
             if column.character_set() == BINARY =>
         {
             return Value::Bytes(bytes);

@@ -1,7 +1,8 @@
 //! Throw-away MariaDB servers: one alone, or a Galera cluster of three nodes on the loopback.
 //!
-//! A node is one process with a folder for its data and a file of options beside it. Nodes are
-//! ended by killing them: nothing of theirs is kept.
+//! A node is one process with a folder for its data and a file of options beside it, and a folder of
+//! its own for temporary files too: a server that starts removes those of others. Nodes are ended by
+//! killing them: nothing of theirs is kept.
 
 use std::{
     fs,
@@ -169,12 +170,12 @@ impl Servers {
             self.nodes.push(Node { options: options.clone(), port: ports[0] });
             installs.push(install_data(&options)?);
         }
-        for mut install in installs {
+        for (node, mut install) in self.nodes.iter().zip(installs) {
             let status = install.wait().map_err(failed("install a database in", &folder))?;
             if !status.success() {
                 return Err(Trouble(format!(
-                    "mariadb-install-db ended with {status}; see {}",
-                    folder.display()
+                    "mariadb-install-db ended with {status}: {}",
+                    last_lines(&node.options.with_extension("install"))
                 )));
             }
         }
@@ -213,13 +214,10 @@ impl Servers {
             }
             let has_ended = server.try_wait().is_ok_and(|status| status.is_some());
             if has_ended || Instant::now() > until {
-                let log = fs::read_to_string(this.options.with_extension("log"));
-                let log = log.unwrap_or_default();
-                let last: Vec<&str> = log.lines().rev().take(8).collect();
                 return Err(Trouble(format!(
                     "the server of {} did not start: {}",
                     this.options.display(),
-                    last.into_iter().rev().collect::<Vec<_>>().join("\n")
+                    last_lines(&this.options.with_extension("log"))
                 )));
             }
             thread::sleep(Duration::from_millis(50));
@@ -291,6 +289,13 @@ impl Servers {
     }
 }
 
+/// The end of a log.
+fn last_lines(log: &Path) -> String {
+    let log = fs::read_to_string(log).unwrap_or_default();
+    let last: Vec<&str> = log.lines().rev().take(12).collect();
+    last.into_iter().rev().collect::<Vec<_>>().join("\n")
+}
+
 /// Ports that a node needs: for clients, for its group, and for both ways of bringing it into step.
 const PORTS: usize = 4;
 
@@ -311,39 +316,46 @@ fn options_of(file: &Path, kind: Kind, ports: &[u16], addresses: &str) -> String
     let base = file.with_extension("");
     let base = base.display();
     let port = ports[0];
-    let mut text = format!(
+    let text = format!(
         "[mariadbd]\ndatadir={base}\nsocket={base}.sock\npid-file={base}.pid\n\
-         log-error={base}.log\nport={port}\nbind-address=127.0.0.1\nskip-name-resolve=ON\n\
+         log-error={base}.log\ntmpdir={base}.tmp\nport={port}\nbind-address=127.0.0.1\nskip-name-resolve=ON\n\
          character-set-server=utf8mb4\nmax_connections=200\nperformance_schema=OFF\n\
          innodb_buffer_pool_size=64M\ninnodb_flush_log_at_trx_commit=1\n"
     );
-    if kind == Kind::Galera {
-        let (group, step, whole) = (ports[1], ports[2], ports[3]);
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        text += &format!(
-            "binlog_format=ROW\ndefault_storage_engine=InnoDB\ninnodb_autoinc_lock_mode=2\n\
-             wsrep_on=ON\nwsrep_provider={PROVIDER}\nwsrep_cluster_name=groupcommit\n\
-             wsrep_cluster_address=gcomm://{addresses}\nwsrep_node_name={name}\n\
-             wsrep_node_address=127.0.0.1\nwsrep_node_incoming_address=127.0.0.1:{port}\n\
-             wsrep_sst_method=rsync\nwsrep_sst_receive_address=127.0.0.1:{whole}\n\
-             wsrep_provider_options=\"base_host=127.0.0.1;base_port={group};\
-             gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{step};\
-             gcache.size=32M;evs.keepalive_period=PT0.3S;evs.suspect_timeout=PT2S;\
-             evs.inactive_timeout=PT4S;evs.install_timeout=PT4S\"\n"
-        );
+    if kind == Kind::Single {
+        return text;
     }
-    text
+    let (group, step, whole) = (ports[1], ports[2], ports[3]);
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    format!(
+        "{text}binlog_format=ROW\ndefault_storage_engine=InnoDB\ninnodb_autoinc_lock_mode=2\n\
+         wsrep_on=ON\nwsrep_provider={PROVIDER}\nwsrep_cluster_name=groupcommit\n\
+         wsrep_cluster_address=gcomm://{addresses}\nwsrep_node_name={name}\n\
+         wsrep_node_address=127.0.0.1\nwsrep_node_incoming_address=127.0.0.1:{port}\n\
+         wsrep_sst_method=rsync\nwsrep_sst_receive_address=127.0.0.1:{whole}\n\
+         wsrep_provider_options=\"base_host=127.0.0.1;base_port={group};\
+         gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{step};\
+         gcache.size=32M;evs.keepalive_period=PT0.3S;evs.suspect_timeout=PT2S;\
+         evs.inactive_timeout=PT4S;evs.install_timeout=PT4S\"\n"
+    )
 }
 
 /// Begins to fill the folder of a node's data.
 fn install_data(options: &Path) -> Result<std::process::Child, Trouble> {
-    let mut install = command_as(is_root().then_some(ACCOUNT), Path::new("mariadb-install-db"));
+    let log = options.with_extension("install");
+    let output = fs::File::create(&log).map_err(failed("create", &log))?;
+    let errors = output.try_clone().map_err(failed("create", &log))?;
+    let account = is_root().then_some(ACCOUNT);
+    let scratch = options.with_extension("tmp");
+    run(command_as(account, Path::new("mkdir")).arg(&scratch))?;
+    let mut install = command_as(account, Path::new("mariadb-install-db"));
     install
+        .env("TMPDIR", scratch)
         .arg("--no-defaults")
         .arg(format!("--datadir={}", options.with_extension("").display()))
         .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stdout(output)
+        .stderr(errors);
     install.spawn().map_err(failed("install a database for", options))
 }
 

@@ -92,6 +92,8 @@ pub(crate) fn an_unknown_is_resolved_later(servers: &Servers, node: usize, cut: 
         let refused = db.submit_statements(vec![insert(3)]).wait();
         assert!(matches!(refused, Err(Failure::NotRun(NotRun::Failed(_)))), "{refused:?}");
         let direct = url.replace(&proxy.port.to_string(), &servers.port(node).to_string());
+        // Until the node has the new database.
+        servers.sql_on(node, "SET wsrep_sync_wait = 15; SELECT 1").unwrap();
         let again = Database::open(&direct).unwrap();
         let resolved = again.resolve(&unknown).unwrap().unwrap();
         let is_there = ids(&again) == [1, 2];

@@ -74,7 +74,8 @@ fn come_back(db: &Database, values: &[Value]) -> Result<(), TestCaseError> {
             Value::Bytes(bytes) => bytes,
             _ => continue,
         };
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+        let mut hex = String::new();
+        bytes.iter().for_each(|byte| write!(hex, "{byte:02X}").unwrap());
         prop_assert_eq!(&back[1], &Value::Text(hex));
     }
     Ok(())
@@ -126,7 +127,7 @@ fn a_literal_does_not_join_what_is_beside_it() {
         (result.columns.remove(0), result.rows.remove(0).remove(0))
     };
     assert_eq!(read("SELECT ? 'name'", vec!["a".into()]), ("name".into(), "a".into()));
-    assert_eq!(read("SELECT 5-?AS a", vec![(-3).into()]).1, Value::Int(8));
+    assert_eq!(read("SELECT 5-? AS a", vec![(-3).into()]).1, Value::Int(8));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn what_would_end_the_transaction_of_others_is_refused() {
             "{sql}: {refused:?}"
         );
     }
-    assert_eq!(ids(&db), []);
+    assert_eq!(ids(&db), [0_i64; 0]);
     let read = db.read(&Statement::new("SELECT 1 FROM groupcommit_outcome WHERE position > 0", []));
     assert_eq!(read.unwrap().rows, [] as [Vec<Value>; 0]); // nothing was ever committed
 }
@@ -83,7 +83,7 @@ fn a_statement_is_refused_that_is_more_than_one_or_has_other_parameters() {
     assert!(matches!(none, Error::NotFinite(_)), "{none:?}");
     let large = refused(Statement::new("SELECT ?", ["x".repeat(17 << 20).into()]));
     assert!(matches!(large, Error::TooLarge { .. }), "{large:?}");
-    assert_eq!(ids(&db), []);
+    assert_eq!(ids(&db), [0_i64; 0]);
 }
 
 #[test]
