@@ -130,7 +130,7 @@ impl WebLoad {
     pub fn label(self, queries: Queries) -> String {
         match queries {
             Queries::Work => self.name().to_owned(),
-            Queries::Wait => format!("{}, waiting", self.name()),
+            Queries::Wait => format!("{}, wait", self.name()),
         }
     }
 
