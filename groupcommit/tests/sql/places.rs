@@ -158,7 +158,8 @@ impl Place {
     }
 
     pub(crate) fn run(&self, sql: &str) {
-        self.db.transact(vec![Statement::new(sql, [])]).unwrap();
+        // Alone: MySQL commits whatever was open before it defines anything.
+        self.db.exclusive(vec![Statement::new(sql, [])]).unwrap();
     }
 
     pub(crate) fn table(&self) {

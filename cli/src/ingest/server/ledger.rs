@@ -135,6 +135,10 @@ impl Ledger {
     ) -> Result<Entry, StatementsFailure> {
         let mut plan: Vec<Statement> =
             creates.into_iter().map(|sql| Statement::new(sql, [])).collect();
+        if self.engine == Engine::Mysql && !plan.is_empty() {
+            // It commits whatever was open before it defines anything.
+            database.exclusive(std::mem::take(&mut plan))?;
+        }
         if let Some(id) = before {
             for table in ["rejects", "decided"] {
                 let sql = format!("DELETE FROM _groupcommit_{table} WHERE ingest = ?");
