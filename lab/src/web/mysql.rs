@@ -19,11 +19,13 @@ fn options(url: &str) -> Result<Opts, Cause> {
     Ok(Opts::from_url(&url.replacen("mariadb:", "mysql:", 1))?)
 }
 
-/// Asks the server how many connections there are to the schema, this one left out.
+/// Asks the server how many connections there are to the schema that are younger than the one that
+/// asks: those from before may take their time to end.
 pub(super) fn look(url: &str) -> Result<Box<dyn FnMut() -> u64 + Send>, Cause> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut conn = runtime.block_on(Conn::new(options(url)?))?;
-    let sql = "SELECT count(*) - 1 FROM information_schema.processlist WHERE db = DATABASE()";
+    let sql = "SELECT count(*) FROM information_schema.processlist \
+               WHERE db = DATABASE() AND id > CONNECTION_ID()";
     Ok(Box::new(move || {
         runtime.block_on(conn.query_first::<u64, _>(sql)).ok().flatten().unwrap_or_default()
     }))
