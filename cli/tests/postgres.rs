@@ -189,8 +189,10 @@ fn any_moment_can_be_the_last() {
 fn a_server_out_of_reach_is_said_without_its_password() {
     let place = Place::new();
     place.write("in.csv", "id\n1\n");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
-    let port = port.local_addr().expect("has one").port();
+    // A port that was free a moment ago.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let port = listener.local_addr().expect("has one").port();
+    drop(listener);
     let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
     let url = format!("postgres://me:secret@127.0.0.1:{port}/db");
     command.current_dir(place.path(".")).args(["ingest", &url, "-t", "t", "in.csv"]);
