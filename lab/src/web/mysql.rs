@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groupcommit::mysql::mysql_async::{Conn, Opts, prelude::Queryable as _};
+use groupcommit::mysql::mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable as _};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -15,8 +15,10 @@ use crate::web::blocking::{Blocking, Bridged, Pool, answer};
 use crate::web::drive::{Answers, drive_async, drive_blocking};
 use crate::web::work::{Place, Range, Request};
 
+/// Over TCP, as the URL says: the client would connect once more, by a socket, where it finds one.
 fn options(url: &str) -> Result<Opts, Cause> {
-    Ok(Opts::from_url(&url.replacen("mariadb:", "mysql:", 1))?)
+    let options = Opts::from_url(&url.replacen("mariadb:", "mysql:", 1))?;
+    Ok(OptsBuilder::from_opts(options).prefer_socket(false).into())
 }
 
 /// Asks the server how many connections there are to the schema that are younger than the one that
