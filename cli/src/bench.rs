@@ -19,6 +19,7 @@ use groupcommit_lab::mixed::run_mixed;
 use groupcommit_lab::table::{describe, tables};
 use groupcommit_lab::threads::run_threads;
 use groupcommit_lab::wal::run_wal;
+use groupcommit_lab::web::run_web;
 use groupcommit_lab::write::run_write;
 use groupcommit_lab::{Common, Event, LabError};
 
@@ -59,6 +60,10 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Experiment::Wal(arguments) => {
             let options = arguments.to_options();
             measure(&options.common, |observe| run_wal(&options, observe))
+        }
+        Experiment::Web(arguments) => {
+            let options = arguments.to_options();
+            measure(&options.common, |observe| run_web(&options, observe))
         }
         Experiment::Compare(arguments) => compare(&arguments.before, &arguments.after),
         Experiment::All(arguments) => {

@@ -29,6 +29,7 @@ mod pipeline;
 mod progress;
 mod record;
 mod rejects;
+mod server;
 mod stream;
 mod summary;
 mod table;
@@ -76,7 +77,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         #[cfg(not(feature = "keyed"))]
         return Err(Problem::environment(format!("cannot open {}", path.display())));
     }
-    options.check_sqlite()?;
+    options.check_without_key()?;
+    if let Some((engine, url)) = options.server_target() {
+        if !engine.is_built_in() {
+            return Err(Problem::environment(format!(
+                "this program was built without {}; build it with `cargo build --release --features {engine}`",
+                engine.title()
+            )));
+        }
+        return server::run(options, engine, url);
+    }
+    let options = &options.with_sqlite_path()?;
     let layout = options.layout()?;
     interrupt::install()?;
     let mut stream = Stream::open(input::open(options)?, layout)?;
@@ -300,7 +311,7 @@ fn judge(
 }
 
 /// Why reading ended.
-enum End {
+pub(crate) enum End {
     /// The input was read to its end.
     Input,
     /// A signal asked for a stop.

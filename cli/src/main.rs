@@ -28,7 +28,7 @@ enum Command {
     /// Load CSV, NDJSON or SQL lines into a SQLite table, every record its own durable transaction
     Ingest(Box<ingest::Options>),
     /// Measure what durable transactions cost on this machine and its disk
-    Bench(bench::Options),
+    Bench(Box<bench::Options>),
     Report(report::Options),
 }
 

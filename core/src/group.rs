@@ -143,6 +143,15 @@ impl<E: Engine> Group<E> {
         self.run(member, tx)
     }
 
+    /// Gives back `member` and all that were pulled after it: unless they are pulled again they go
+    /// into the next group, whatever their closures came to here. For an engine that can commit only
+    /// the first part of what it pulled.
+    ///
+    /// REQUIRES of the engine: nothing of these is in the database.
+    pub fn give_back(&mut self, member: usize) {
+        self.taken = self.taken.min(member);
+    }
+
     /// When the member was submitted, in nanoseconds of the pipeline's clock.
     #[must_use]
     pub fn submitted_ns(&self, member: usize) -> u64 {

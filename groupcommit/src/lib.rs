@@ -100,7 +100,11 @@
 //! | `sqlite` | [`sqlite`] | yes |
 //! | `lmdb` | `lmdb` | no |
 //! | `rocksdb` | `rocksdb` | no: it compiles C++ for many minutes |
+//! | `mysql` | `mysql` | no |
 //! | `postgres` | `postgres` | no |
+//!
+//! [`sql`] opens any of those that speak SQL by a URL, with the same statements, values and errors;
+//! [`bridge`] puts a blocking client of any kind behind an asynchronous interface.
 //!
 //! An engine's module re-exports the binding that its transactions are written with
 //! (`sqlite::rusqlite`), so both sides use the same version.
@@ -117,8 +121,15 @@ pub use groupcommit_core::{
     Ticket, Unknown,
 };
 
+#[cfg(feature = "_sql")]
+pub mod sql;
+
+#[cfg(feature = "bridge")]
+pub use groupcommit_bridge as bridge;
 #[cfg(feature = "lmdb")]
 pub use groupcommit_lmdb as lmdb;
+#[cfg(feature = "mysql")]
+pub use groupcommit_mysql as mysql;
 #[cfg(feature = "postgres")]
 pub use groupcommit_postgres as postgres;
 #[cfg(feature = "rocksdb")]

@@ -87,6 +87,11 @@ pub fn run_all(
     options: &AllOptions,
     mut observe: impl FnMut(Event<'_>),
 ) -> Result<Results, LabError> {
+    if options.write.common.engine.is_server() {
+        return Err(LabError::Options(
+            "not every experiment is for a server: use `bench write` and `bench web`".to_owned(),
+        ));
+    }
     options.write.check()?;
     options.mixed.check()?;
     options.threads.check()?;
@@ -106,7 +111,9 @@ mod tests {
 
     #[test]
     fn all_of_any_engine_is_measurable() {
-        for engine in Engine::ALL.into_iter().filter(|engine| engine.is_built_in()) {
+        for engine in
+            Engine::ALL.into_iter().filter(|engine| engine.is_built_in() && !engine.is_server())
+        {
             let common = Common { engine, ..Common::default() };
             for all in [AllOptions::published(common.clone()), AllOptions::quick(common)] {
                 all.write.check().expect("write");

@@ -45,8 +45,18 @@ pub enum Condition {
     WalNosync,
     /// RocksDB: with its log, flushed by every write.
     WalSync,
-    /// RocksDB: every transaction durable, through groupcommit.
+    /// RocksDB, and experiment 3: every transaction durable, through groupcommit.
     Groupcommit,
+    /// Servers: one connection, one commit a call. [`Condition::Connections`] is the same over many.
+    OneConnection,
+    /// Experiment 3: a blocking client with a connection for each request.
+    Blocking,
+    /// Experiment 3: a blocking client with a pool of connections.
+    BlockingPool,
+    /// Experiment 3: an asynchronous client with a pool of connections.
+    AsyncPool,
+    /// Experiment 3: a blocking client behind a bounded bridge.
+    Bridge,
 }
 
 impl Condition {
@@ -63,7 +73,7 @@ impl Condition {
     pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
 
     /// The conditions that only other engines have.
-    const OTHER_ENGINES: [Self; 7] = [
+    const OTHER_ENGINES: [Self; 12] = [
         Self::Sync,
         Self::SyncThreads,
         Self::Batched,
@@ -71,6 +81,11 @@ impl Condition {
         Self::WalNosync,
         Self::WalSync,
         Self::Groupcommit,
+        Self::OneConnection,
+        Self::Blocking,
+        Self::BlockingPool,
+        Self::AsyncPool,
+        Self::Bridge,
     ];
 
     /// The conditions of the price of the log.
@@ -78,6 +93,9 @@ impl Condition {
 
     /// Threads of [`Condition::SyncThreads`] where threads are not what is varied.
     pub const SYNC_THREADS: usize = 256;
+
+    /// Connections of [`Condition::Connections`] to a server where they are not what is varied.
+    pub const SERVER_CONNECTIONS: usize = 25;
 
     /// Rows a transaction of [`Condition::Batched`].
     pub const BATCHED_ROWS: usize = 1_000;
@@ -108,6 +126,9 @@ impl Condition {
                 Self::GroupcommitBlocking,
                 Self::GroupcommitAsync,
             ],
+            Engine::Postgres | Engine::Mysql => {
+                &[Self::OneConnection, Self::Connections, Self::GroupcommitAsync]
+            }
         }
     }
 
@@ -119,6 +140,7 @@ impl Condition {
             Engine::Lmdb | Engine::Rocksdb => {
                 &[Self::Sync, Self::GroupcommitBlocking, Self::GroupcommitAsync]
             }
+            Engine::Postgres | Engine::Mysql => &[],
         }
     }
 
@@ -128,13 +150,33 @@ impl Condition {
         match engine {
             Engine::Sqlite => &Self::THREADS,
             Engine::Lmdb | Engine::Rocksdb => &[Self::SyncThreads, Self::Merged],
+            Engine::Postgres | Engine::Mysql => &[],
+        }
+    }
+
+    /// The conditions of experiment 3 on `engine`.
+    #[must_use]
+    pub fn of_web(engine: Engine) -> &'static [Self] {
+        match engine {
+            // It has no asynchronous client.
+            Engine::Sqlite => {
+                &[Self::Blocking, Self::BlockingPool, Self::Bridge, Self::Groupcommit]
+            }
+            Engine::Postgres | Engine::Mysql => &[
+                Self::Blocking,
+                Self::BlockingPool,
+                Self::AsyncPool,
+                Self::Bridge,
+                Self::Groupcommit,
+            ],
+            Engine::Lmdb | Engine::Rocksdb => &[],
         }
     }
 
     /// Whether ratios of pure write and of the mixed task refer to it.
     #[must_use]
     pub fn is_reference(self) -> bool {
-        matches!(self, Self::Wal | Self::Sync)
+        matches!(self, Self::Wal | Self::Sync | Self::Connections)
     }
 
     /// Whether ratios of many threads refer to it.
@@ -187,6 +229,11 @@ impl Condition {
             Self::WalNosync => "wal-nosync",
             Self::WalSync => "wal-sync",
             Self::Groupcommit => "groupcommit",
+            Self::OneConnection => "one-connection",
+            Self::Blocking => "blocking",
+            Self::BlockingPool => "blocking-pool",
+            Self::AsyncPool => "async-pool",
+            Self::Bridge => "bridge",
         }
     }
 
@@ -220,7 +267,12 @@ impl Condition {
             | Self::NoWal
             | Self::WalNosync
             | Self::WalSync
-            | Self::Groupcommit => return None,
+            | Self::Groupcommit
+            | Self::OneConnection
+            | Self::Blocking
+            | Self::BlockingPool
+            | Self::AsyncPool
+            | Self::Bridge => return None,
         };
         Some(SqliteModes { journal_mode, synchronous })
     }

@@ -31,11 +31,16 @@ pub enum Engine {
     Lmdb,
     /// RocksDB: with the feature `rocksdb`.
     Rocksdb,
+    /// PostgreSQL: with the feature `postgres`, on a server whose URL is given.
+    Postgres,
+    /// MySQL or MariaDB: with the feature `mysql`, on a server whose URL is given.
+    Mysql,
 }
 
 impl Engine {
     /// Every engine, built in or not.
-    pub const ALL: [Self; 3] = [Self::Sqlite, Self::Lmdb, Self::Rocksdb];
+    pub const ALL: [Self; 5] =
+        [Self::Sqlite, Self::Lmdb, Self::Rocksdb, Self::Postgres, Self::Mysql];
 
     /// The name in options and records.
     #[must_use]
@@ -44,6 +49,8 @@ impl Engine {
             Self::Sqlite => "sqlite",
             Self::Lmdb => "lmdb",
             Self::Rocksdb => "rocksdb",
+            Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
         }
     }
 
@@ -54,6 +61,8 @@ impl Engine {
             Self::Sqlite => "SQLite",
             Self::Lmdb => "LMDB",
             Self::Rocksdb => "RocksDB",
+            Self::Postgres => "PostgreSQL",
+            Self::Mysql => "MySQL or MariaDB",
         }
     }
 
@@ -64,6 +73,34 @@ impl Engine {
             Self::Sqlite => true,
             Self::Lmdb => cfg!(feature = "lmdb"),
             Self::Rocksdb => cfg!(feature = "rocksdb"),
+            Self::Postgres => cfg!(feature = "postgres"),
+            Self::Mysql => cfg!(feature = "mysql"),
+        }
+    }
+
+    /// Whether it keeps values under keys, and takes no SQL.
+    #[must_use]
+    pub fn is_keyed(self) -> bool {
+        matches!(self, Self::Lmdb | Self::Rocksdb)
+    }
+
+    /// Whether its databases are on a server, whose URL has to be given.
+    #[must_use]
+    pub fn is_server(self) -> bool {
+        matches!(self, Self::Postgres | Self::Mysql)
+    }
+
+    /// The engine of a URL.
+    ///
+    /// # Errors
+    /// When it is the URL of no engine that takes SQL.
+    pub fn of_url(url: &str) -> Result<Self, String> {
+        match groupcommit::sql::Engine::of_url(url) {
+            Ok(groupcommit::sql::Engine::Sqlite) => Ok(Self::Sqlite),
+            Ok(groupcommit::sql::Engine::Postgres) => Ok(Self::Postgres),
+            Ok(groupcommit::sql::Engine::Mysql) => Ok(Self::Mysql),
+            Ok(other) => Err(format!("{other} is not measured here yet")),
+            Err(error) => Err(format!("{error}: {}", error.cause())),
         }
     }
 
@@ -98,7 +135,8 @@ impl FromStr for Engine {
 
 /// An engine used directly: a call returns when its own commit does.
 pub(crate) trait Plain: Sized + Sync {
-    /// Opens the database at `path`, or creates it, in the way of the setting's condition.
+    /// Opens the database at `path`, or creates it, in the way of the setting's condition. Of a
+    /// server the path is the URL of a schema.
     fn open(path: &Path, setting: &Setting) -> Result<Self, LabError>;
 
     /// Writes and commits the rows in one transaction; called by the thread of that number.
@@ -285,7 +323,9 @@ impl<A: Adapter> Grouped<A> {
 /// for a time takes whatever has come by then.
 fn formation(setting: &Setting) -> Formation {
     match setting.task {
-        Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) => Formation::Adaptive,
+        Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(..) => {
+            Formation::Adaptive
+        }
         Task::Load { grouping, .. } => match grouping {
             Grouping::Adaptive => Formation::Adaptive,
             Grouping::Size(transactions) => {

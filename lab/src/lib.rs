@@ -1,13 +1,13 @@
 //! The lab: published experiments on durable transactions, run on whatever machine and disk it is
 //! started on.
 //!
-//! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`], or
+//! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`], [`web`], or
 //! [`all`] of them) carries a workload ([`workload`]) to each of its settings ([`setting`]) and saves
 //! records ([`measurement`]) together with the environment ([`environment`]) they belong to; tables
 //! ([`table`]), warnings ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
 //!
 //! ```text
-//! workload, ──► driver, ──► engine: sqlite, lmdb, rocksdb ──► completions ──► measure
+//! workload, ──► driver, ──► engine: sqlite, lmdb, ... ────► completions ──► measure
 //! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
 //!                                                                               │
 //!               table, quality, report  ◄──  measurement (results.json)  ◄── session
@@ -36,13 +36,18 @@ pub mod load;
 mod measure;
 pub mod measurement;
 pub mod mixed;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod open_loop;
 mod operations;
 mod plain_sqlite;
+#[cfg(feature = "postgres")]
+mod postgres;
 pub mod quality;
 pub mod report;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+mod server;
 mod session;
 pub mod setting;
 mod sqlite;
@@ -50,6 +55,7 @@ pub mod statistics;
 pub mod table;
 pub mod threads;
 pub mod wal;
+pub mod web;
 pub mod workload;
 pub mod write;
 

@@ -87,7 +87,18 @@ pub(crate) fn measure(
         Engine::Rocksdb => {
             measure_on::<crate::rocksdb::Rocksdb>(setting, data, load, path, running)
         }
-        #[cfg(not(all(feature = "lmdb", feature = "rocksdb")))]
+        #[cfg(feature = "postgres")]
+        Engine::Postgres => {
+            measure_on::<crate::postgres::Postgres>(setting, data, load, path, running)
+        }
+        #[cfg(feature = "mysql")]
+        Engine::Mysql => measure_on::<crate::mysql::Mysql>(setting, data, load, path, running),
+        #[cfg(not(all(
+            feature = "lmdb",
+            feature = "rocksdb",
+            feature = "postgres",
+            feature = "mysql"
+        )))]
         other => Err(other.check().err().unwrap_or_else(|| {
             LabError::Options(format!("{other} is not among the engines of this program"))
         })),
@@ -116,7 +127,9 @@ fn measure_on<A: Adapter>(
         copy_database(&preloaded.database, path)
             .map_err(LabError::io("copy the database to", path))?;
     }
-    settle(path.parent().unwrap_or(path))?;
+    if !data.engine.is_server() {
+        settle(path.parent().unwrap_or(path))?;
+    }
     let delay = FlushDelay::begin(setting.flush_delay).ok_or_else(|| {
         LabError::Options("SQLite does not let flushes be delayed on this system".to_owned())
     })?;
@@ -234,7 +247,6 @@ fn drive_grouped<A: Adapter>(
 
 impl Trial {
     /// What was driven and verified elsewhere.
-    #[cfg(feature = "rocksdb")]
     pub(crate) fn verified(engine: Engine, driven: Driven, groups: GroupCounts) -> Self {
         let verified_rows = driven.acknowledged_rows();
         Self { engine, driven, groups, verified_rows, doubt: None }
@@ -273,7 +285,9 @@ impl Trial {
         let operations = (setting.task == Task::Mixed).then_some(answers as u64);
         let (grouping, offered) = match setting.task {
             Task::Load { grouping, offered } => (Some(grouping), offered),
-            Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) => (None, None),
+            Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(..) => {
+                (None, None)
+            }
         };
         let is_delayed = !setting.flush_delay.is_zero();
         Measurement {
@@ -314,6 +328,7 @@ impl Trial {
             flush_delay_ms: is_delayed.then(|| milliseconds(setting.flush_delay)),
             simulated: is_delayed,
             others_cpu_cores: cpu.others_cores,
+            connections_peak: None,
             wal: None,
         }
     }

@@ -28,7 +28,7 @@ pub struct Results {
 /// One repeat of one condition with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The experiment: `write`, `mixed`, `threads`, `load` or `wal`.
+    /// The experiment: `write`, `mixed`, `threads`, `load`, `wal` or `web`.
     pub experiment: String,
     /// The database, such as `sqlite`.
     pub engine: String,
@@ -76,6 +76,7 @@ pub struct Measurement {
     #[serde(default)]
     pub latency_percentiles_ms: Vec<(f64, f64)>,
     /// `load`: how groups were formed, such as `adaptive`, `group 64` or `delay 1 ms`. `wal`: the benchmark.
+    /// `web`: `normal`, `high` or `at once`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
     /// `load`: `closed` or `open`.
@@ -97,10 +98,10 @@ pub struct Measurement {
     /// `mixed`: `operations / seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations_per_second: Option<f64>,
-    /// `mixed`: how long the reads took.
+    /// `mixed`: how long the reads took. `web`: how long until the important part was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_latency_ms: Option<LatencyMs>,
-    /// `mixed`: as `latency_percentiles_ms`, of the reads.
+    /// As `latency_percentiles_ms`, of the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_latency_percentiles_ms: Option<Vec<(f64, f64)>>,
     /// Milliseconds added to every flush, to show a slower disk; absent on the disk as it is.
@@ -109,6 +110,9 @@ pub struct Measurement {
     /// Whether flushes were delayed, so that the figure belongs to no real disk.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
+    /// `web`: the most connections that were seen at once where they end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_peak: Option<u64>,
     /// Cores that other processes used, on average, while the clock ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpu_cores: Option<f64>,
@@ -248,6 +252,7 @@ pub(crate) mod tests {
             flush_delay_ms: None,
             simulated: false,
             others_cpu_cores: None,
+            connections_peak: None,
             wal: None,
         }
     }

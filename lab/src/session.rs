@@ -19,6 +19,7 @@ use crate::environment::Environment;
 use crate::error::LabError;
 use crate::measure::{Data, Trial, measure};
 use crate::measurement::{Measurement, Results};
+use crate::server::Schema;
 use crate::setting::Setting;
 use crate::workload::{VALUE_CHARS, Workload};
 
@@ -38,6 +39,8 @@ pub struct Common {
     pub engine: Engine,
     /// Bytes of each value.
     pub value_bytes: usize,
+    /// Of a server: where it is.
+    pub url: Option<String>,
     /// How often each setting is measured.
     pub repeats: usize,
     /// The folder for the records; created when missing, earlier records in it are replaced.
@@ -57,6 +60,7 @@ impl Default for Common {
         Self {
             engine: Engine::Sqlite,
             value_bytes: VALUE_CHARS,
+            url: None,
             repeats: 3,
             out: PathBuf::from("bench-results"),
             database_folder: None,
@@ -70,6 +74,12 @@ impl Default for Common {
 impl Common {
     pub(crate) fn check(&self) -> Result<(), LabError> {
         self.engine.check()?;
+        if self.engine.is_server() && self.url.is_none() {
+            return Err(LabError::Options(format!(
+                "give the URL of a server with {} with --url; `cargo xtask servers start` starts one",
+                self.engine.title()
+            )));
+        }
         at_least_one("repeat", self.repeats)?;
         at_least_one("value-bytes", self.value_bytes)?;
         if self.engine != Engine::Sqlite && self.flush_delays.iter().any(|delay| !delay.is_zero()) {
@@ -200,7 +210,7 @@ impl<'a> Session<'a> {
             let load = load(setting);
             let rows = load.rows.min(setting.batch.saturating_mul(WARM_UP_TRANSACTIONS));
             let load = Load { rows, limit: WARM_UP_LIMIT.min(load.limit / WARM_UP_SHARE), ..load };
-            measure_in(self.folder(), setting, data, load, &mut |_, _| {})?;
+            measure_in(self.folder(), self.common, setting, data, load, &mut |_, _| {})?;
         }
         let count = settings.len() * self.common.repeats;
         for repeat in 1..=self.common.repeats {
@@ -210,7 +220,8 @@ impl<'a> Session<'a> {
                 let observe = &mut self.observe;
                 let mut running = |rows, elapsed| observe(Event::Running { rows, elapsed });
                 let folder = self.databases.path();
-                let trial = measure_in(folder, setting, data, load(setting), &mut running)?;
+                let trial =
+                    measure_in(folder, self.common, setting, data, load(setting), &mut running)?;
                 self.results.measurements.push(trial.to_measurement(setting, repeat));
                 if self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
                     self.save()?;
@@ -228,13 +239,11 @@ impl<'a> Session<'a> {
     }
 
     /// Tells what goes on.
-    #[cfg(feature = "rocksdb")]
     pub(crate) fn tell(&mut self, event: Event<'_>) {
         (self.observe)(event);
     }
 
     /// Keeps a record that was made elsewhere.
-    #[cfg(feature = "rocksdb")]
     pub(crate) fn keep(&mut self, measurement: Measurement) -> Result<(), LabError> {
         self.results.measurements.push(measurement);
         self.save()?;
@@ -258,14 +267,21 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Measures once with a new database in `folder`, which holds as much afterwards as before.
+/// Measures once with a new database in `folder`, or on the server, which holds as much afterwards as before.
 fn measure_in(
     folder: &Path,
+    common: &Common,
     setting: &Setting,
     data: &Data,
     load: Load,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Trial, LabError> {
+    if let Some(url) = common.url.as_ref().filter(|_| common.engine.is_server()) {
+        let schema = Schema::create(url)?;
+        let trial = measure(setting, data, load, Path::new(schema.url()), running)?;
+        schema.drop_all()?;
+        return Ok(trial);
+    }
     let own = tempfile::tempdir_in(folder).map_err(LabError::io("create a folder in", folder))?;
     let trial = measure(setting, data, load, &own.path().join("lab.db"), running)?;
     own.close().map_err(LabError::io("remove the database in", folder))?;

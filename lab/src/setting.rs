@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::condition::Condition;
+use crate::engine::Engine;
 
 /// What is measured, and with which values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +34,8 @@ pub enum Task {
     Threads,
     /// Write or read single entries of RocksDB, with its log or without.
     Wal(Benchmark),
+    /// Requests of a web application, which read and write.
+    Web(WebLoad, Queries),
     /// Write single rows as load grows.
     Load {
         /// How the pipeline forms groups.
@@ -68,6 +71,80 @@ impl Benchmark {
     }
 }
 
+/// How much there is to do besides, or at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebLoad {
+    /// Nothing else runs.
+    Normal,
+    /// The machine's processors are kept busy besides.
+    High,
+    /// All requests arrive at the same moment.
+    AtOnce,
+}
+
+/// What takes a query its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queries {
+    /// A processor of the database, which here is one of this machine's.
+    Work,
+    /// Waiting in the server, as for a disk, or as where the database has processors enough of its
+    /// own.
+    Wait,
+}
+
+impl Queries {
+    /// Both, in the order measured.
+    pub const ALL: [Self; 2] = [Self::Work, Self::Wait];
+
+    /// The name in options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Wait => "wait",
+        }
+    }
+
+    /// What there is on `engine`.
+    #[must_use]
+    pub fn of(engine: Engine) -> &'static [Self] {
+        if engine.is_server() { &Self::ALL } else { &[Self::Work] }
+    }
+}
+
+impl std::str::FromStr for Queries {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|queries| queries.name() == name);
+        known.ok_or_else(|| format!("`{name}` is neither work nor wait"))
+    }
+}
+
+impl WebLoad {
+    /// In the order measured.
+    pub const ALL: [Self; 3] = [Self::Normal, Self::High, Self::AtOnce];
+
+    /// The name in records and tables, with what the queries do unless that is work.
+    #[must_use]
+    pub fn label(self, queries: Queries) -> String {
+        match queries {
+            Queries::Work => self.name().to_owned(),
+            Queries::Wait => format!("{}, wait", self.name()),
+        }
+    }
+
+    /// The load alone.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::High => "high",
+            Self::AtOnce => "at once",
+        }
+    }
+}
+
 /// How the pipeline forms groups: the setting that is supposed not to need setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
@@ -98,6 +175,7 @@ impl Task {
             Self::Mixed => "mixed",
             Self::Threads => "threads",
             Self::Wal(_) => "wal",
+            Self::Web(..) => "web",
             Self::Load { .. } => "load",
         }
     }
@@ -130,6 +208,7 @@ impl fmt::Display for Setting {
                 }
             }
             Task::Wal(benchmark) => write!(f, ", {}", benchmark.name())?,
+            Task::Web(load, queries) => write!(f, ", load {}", load.label(queries))?,
             Task::Mixed | Task::Threads => {}
         }
         if self.condition.is_async() && self.in_flight > 0 {

@@ -1,6 +1,7 @@
 //! The tables for the terminal, made from the records alone and readable at 100 columns.
 
 mod wal;
+pub(crate) mod web;
 
 use std::fmt::Write as _;
 
@@ -86,6 +87,7 @@ impl<'a> Section<'a> {
             ("threads", _) => "threads: single documents, each a transaction of its own".to_owned(),
             ("load", Some("open")) => "load, open loop: Poisson arrivals".to_owned(),
             ("load", _) => "load, closed loop: so many transactions in flight".to_owned(),
+            ("web", _) => "web: requests that ask for important and less important data".to_owned(),
             ("wal", _) => "wal: the price of the write-ahead log".to_owned(),
             (other, _) => other.to_owned(),
         };
@@ -104,6 +106,7 @@ impl<'a> Section<'a> {
             ("threads", _) => threads_table(rows),
             ("load", Some("open")) => open_table(rows),
             ("wal", _) => wal::table(rows),
+            ("web", _) => web::table(rows),
             ("load", _) => closed_table(rows),
             _ => write_table(rows),
         }
@@ -127,6 +130,7 @@ impl<'a> Section<'a> {
                  setting was overloaded."
             }
             ("wal", _) => wal::HOW_TO_READ,
+            ("web", _) => web::HOW_TO_READ,
             ("load", _) => {
                 "Beside the adaptive setting, the fixed one with the highest throughput at that load, and\n\
                  the adaptive setting's figures against its. group: transactions a commit."

@@ -103,6 +103,11 @@ impl WriteOptions {
                     }));
                 } else if condition == Condition::SyncThreads {
                     settings.push(setting(Condition::SYNC_THREADS, Condition::SYNC_THREADS));
+                } else if condition == Condition::OneConnection {
+                    settings.push(setting(1, 1));
+                } else if condition == Condition::Connections {
+                    let connections = Condition::SERVER_CONNECTIONS;
+                    settings.push(setting(connections, connections));
                 } else if condition != Condition::Batched {
                     settings.extend(self.threads.iter().map(|&threads| setting(threads, threads)));
                 }

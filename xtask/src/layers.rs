@@ -5,26 +5,31 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
+    ("groupcommit-bridge", &["groupcommit-core"]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
+    ("groupcommit-mysql", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-postgres", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
         "groupcommit",
         &[
             "groupcommit-core",
+            "groupcommit-statement",
+            "groupcommit-bridge",
             "groupcommit-sqlite",
             "groupcommit-lmdb",
             "groupcommit-rocksdb",
+            "groupcommit-mysql",
             "groupcommit-postgres",
         ],
     ),
     ("groupcommit-testkit", &["groupcommit-core"]),
-    ("groupcommit-lab", &["groupcommit"]),
+    ("groupcommit-lab", &["groupcommit", "groupcommit-bridge"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
     (
         "groupcommit-testkit-power",

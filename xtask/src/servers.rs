@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use groupcommit_testkit::servers::{
-    self, Life,
+    self, Life, mysql,
     postgres::{self, Kind},
 };
 
@@ -19,8 +19,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Start one PostgreSQL, and one with two synchronous replicas; installs them where that is
-    /// allowed and needed
+    /// Start one PostgreSQL, one with two synchronous replicas, one MariaDB, and a Galera cluster of
+    /// three nodes; installs them where that is allowed and needed
     Start,
     /// Stop what `start` started, and remove what a killed run left behind
     Stop,
@@ -44,6 +44,14 @@ fn start() -> Result<()> {
     ] {
         let started = postgres::start(&bin, kind, Life::Kept)
             .with_context(|| format!("cannot start {name}"))?;
+        println!("{name}: {}", started.url());
+    }
+    mysql::install_if_missing()?;
+    for (name, kind) in
+        [("MariaDB", mysql::Kind::Single), ("Galera with three nodes", mysql::Kind::Galera)]
+    {
+        let started =
+            mysql::start(kind, Life::Kept).with_context(|| format!("cannot start {name}"))?;
         println!("{name}: {}", started.url());
     }
     Ok(())

@@ -18,7 +18,9 @@ const HEAVY: &str = "groupcommit-rocksdb";
 const RUSTDOC_FLAGS: &str = "--deny warnings --allow rustdoc::private_intra_doc_links";
 
 /// The features of the engines that are quickly built, also those that a plain build leaves out.
-const LIGHT_ENGINES: &str = "groupcommit/lmdb,groupcommit-lab/lmdb,groupcommit-cli/lmdb";
+const LIGHT_ENGINES: &str = "groupcommit/lmdb,groupcommit-lab/lmdb,groupcommit-cli/lmdb,\
+                             groupcommit/postgres,groupcommit-lab/postgres,groupcommit-cli/postgres,\
+                             groupcommit/mysql,groupcommit-lab/mysql,groupcommit-cli/mysql";
 
 /// All key-value engines, where RocksDB is compiled anyway.
 const ALL_KEYED: &str = "groupcommit-lab/lmdb,groupcommit-lab/rocksdb,\

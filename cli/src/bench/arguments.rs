@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use groupcommit::sql::without_password;
 use groupcommit_lab::Common;
 use groupcommit_lab::all::AllOptions;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
 use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::mixed::MixedOptions;
+use groupcommit_lab::setting::Queries;
 use groupcommit_lab::threads::ThreadsOptions;
 use groupcommit_lab::wal::WalOptions;
+use groupcommit_lab::web::WebOptions;
 use groupcommit_lab::write::WriteOptions;
 
 /// How often each setting is measured, unless the command line says.
@@ -73,6 +76,16 @@ pub(super) enum Experiment {
     /// feature `rocksdb`.
     Wal(WalArguments),
 
+    /// Answer requests of a web application: important data first, less important beside it
+    ///
+    /// A request asks for important data and, at once, for less important data; when the important
+    /// part is there, it updates something; it is done when everything is. `blocking`: a connection
+    /// a request; `blocking-pool`; `async-pool` (servers); `bridge`: the blocking client behind a
+    /// bounded bridge; `groupcommit`: reads pipelined, writes merged. Each under normal load, then
+    /// with the processors kept busy besides, then with thousands of requests at once. A server is
+    /// given by --url.
+    Web(WebArguments),
+
     /// Run every experiment into one folder of records
     All(AllArguments),
 
@@ -88,6 +101,11 @@ pub(super) struct CommonArguments {
     /// The database to measure: `sqlite`, or `lmdb` or `rocksdb` where the program was built with it
     #[arg(long, value_name = "ENGINE", default_value = "sqlite")]
     engine: Engine,
+
+    /// The server to measure, as in `postgres://user@host/database`, where the program was built with
+    /// its engine; what is measured has a schema of its own there, which is dropped at the end
+    #[arg(long, value_name = "URL", conflicts_with = "engine")]
+    url: Option<Server>,
 
     /// Bytes of each value, of a UUID that is cut off or repeated
     #[arg(long, value_name = "N", default_value = "36")]
@@ -121,6 +139,25 @@ pub(super) struct CommonArguments {
         value_parser = parse_delay
     )]
     flush_delay: Vec<Duration>,
+}
+
+/// A server, by its URL.
+#[derive(Debug, Clone)]
+struct Server {
+    engine: Engine,
+    url: String,
+}
+
+impl std::str::FromStr for Server {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Self, String> {
+        let engine = Engine::of_url(url)?;
+        if !engine.is_server() {
+            return Err(format!("{engine} is on no server: leave --url out, and use --dir"));
+        }
+        Ok(Self { engine, url: url.to_owned() })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -299,6 +336,43 @@ pub(super) struct WalArguments {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct WebArguments {
+    /// Requests in each measurement under normal and under high load [default: 400, or 60 with
+    /// --quick]
+    #[arg(long, value_name = "N")]
+    requests: Option<NonZeroUsize>,
+
+    /// Requests that arrive a second, on average
+    #[arg(long, value_name = "RATE", default_value = "40")]
+    per_second: f64,
+
+    /// Requests that arrive at once, in measurements of their own; 0 leaves them out [default:
+    /// 10000, or 500 with --quick]
+    #[arg(long, value_name = "N")]
+    at_once: Option<usize>,
+
+    /// Connections that a condition with a bound may have
+    #[arg(long, value_name = "N", default_value = "10")]
+    connections: NonZeroUsize,
+
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    conditions: Option<Vec<Condition>>,
+
+    /// What takes a query its time: `work` for the database's processor, or `wait` in the server
+    /// [default: work; work,wait on a server]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    queries: Option<Vec<Queries>>,
+
+    /// Less of everything
+    #[arg(long)]
+    quick: bool,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct AllArguments {
     /// Less of everything: done within two minutes
     #[arg(long)]
@@ -347,14 +421,20 @@ fn conditions(asked: Option<&Vec<Condition>>, all: &[Condition]) -> Vec<Conditio
     asked.cloned().unwrap_or_else(|| all.to_vec())
 }
 
+/// For the record, which is no place for passwords.
 fn command_line() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
+    std::env::args().map(|word| without_password(&word)).collect::<Vec<_>>().join(" ")
 }
 
 impl CommonArguments {
+    fn engine(&self) -> Engine {
+        self.url.as_ref().map_or(self.engine, |server| server.engine)
+    }
+
     fn to_common(&self, repeats_default: usize) -> Common {
         Common {
-            engine: self.engine,
+            engine: self.engine(),
+            url: self.url.as_ref().map(|server| server.url.clone()),
             value_bytes: self.value_bytes.get(),
             repeats: self.repeat.map_or(repeats_default, NonZeroUsize::get),
             out: self.out.clone(),
@@ -373,12 +453,12 @@ impl WriteArguments {
             batches: self
                 .batch
                 .as_deref()
-                .map_or_else(|| WriteOptions::batches_of(self.common.engine), numbers),
+                .map_or_else(|| WriteOptions::batches_of(self.common.engine()), numbers),
             in_flight: numbers(&self.in_flight),
             threads: numbers(&self.threads),
             conditions: conditions(
                 self.conditions.as_ref(),
-                Condition::of_write(self.common.engine),
+                Condition::of_write(self.common.engine()),
             ),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
@@ -394,7 +474,7 @@ impl MixedArguments {
             in_flight: numbers(&self.in_flight),
             conditions: conditions(
                 self.conditions.as_ref(),
-                Condition::of_mixed(self.common.engine),
+                Condition::of_mixed(self.common.engine()),
             ),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
@@ -409,7 +489,7 @@ impl ThreadsArguments {
             rows: self.rows.get(),
             conditions: conditions(
                 self.conditions.as_ref(),
-                Condition::of_threads(self.common.engine),
+                Condition::of_threads(self.common.engine()),
             ),
             time_limit: self.seconds_limit,
             common: self.common.to_common(REPEATS),
@@ -448,6 +528,28 @@ impl WalArguments {
                 command_line: command_line(),
                 ..Common::default()
             },
+        }
+    }
+}
+
+impl WebArguments {
+    pub(super) fn to_options(&self) -> WebOptions {
+        let (requests, at_once, repeats) =
+            if self.quick { (60, 500, 1) } else { (400, 10_000, REPEATS) };
+        WebOptions {
+            requests: self.requests.map_or(requests, NonZeroUsize::get),
+            per_second: self.per_second,
+            at_once: self.at_once.unwrap_or(at_once),
+            connections: self.connections.get(),
+            queries: self
+                .queries
+                .clone()
+                .unwrap_or_else(|| Queries::of(self.common.engine()).to_vec()),
+            conditions: conditions(
+                self.conditions.as_ref(),
+                Condition::of_web(self.common.engine()),
+            ),
+            common: self.common.to_common(repeats),
         }
     }
 }
@@ -528,6 +630,13 @@ mod tests {
             other => panic!("{other:?}"),
         }
         let common = Common { command_line: command_line(), ..Common::default() };
+        match program("web").expect("parses").options.experiment {
+            Experiment::Web(web) => {
+                let common = Common { command_line: command_line(), ..Common::default() };
+                check(&web.to_options(), &WebOptions { common, ..WebOptions::default() });
+            }
+            other => panic!("{other:?}"),
+        }
         match program("load").expect("parses").options.experiment {
             Experiment::Load(load) => {
                 check(&load.to_options(), &LoadOptions { common, ..LoadOptions::default() });
@@ -571,6 +680,10 @@ mod tests {
             "mixed --operations 0",
             "threads --threads 0",
             "all --rows 5",
+            "write --url app.db",
+            "write --url sqlite:app.db",
+            "web --connections 0",
+            "write --engine sqlite --url postgres://a@b/c",
             "read",
         ] {
             program(arguments).expect_err(arguments);

@@ -1,5 +1,6 @@
 //! Where an ingest begins: at the first record, or behind the last one that is durable.
 
+use groupcommit::sql::Engine;
 use groupcommit::sqlite::Database;
 use groupcommit::sqlite::rusqlite;
 use groupcommit::{Failure, NotRun};
@@ -14,7 +15,7 @@ use crate::ingest::stream::Stream;
 use crate::ingest::table::{self, Existing};
 
 /// The target of SQL lines that name no table.
-const SQL_TARGET: &str = "(sql)";
+pub(crate) const SQL_TARGET: &str = "(sql)";
 
 /// A decided beginning.
 pub(crate) struct Beginning {
@@ -62,11 +63,9 @@ pub(crate) fn decide(
     let (columns, creates) = if layout.format == Format::Sql {
         (Vec::new(), None)
     } else {
-        columns(options, layout, stream, existing.as_ref(), &target)?
+        columns(options, layout, stream, existing.as_ref(), Engine::Sqlite, &target)?
     };
-    let note = (before.is_none() && looks_like_values(&stream.header)).then(|| {
-        format!("every name in the header of {} is a number; a CSV needs a header line that names the columns", stream.name)
-    });
+    let note = note_on_header(before.is_none(), stream);
     let resumed = before.is_some();
     let entry = match before {
         Some(entry) => entry,
@@ -85,7 +84,7 @@ pub(crate) fn decide(
     let insert = if layout.format == Format::Sql {
         String::new()
     } else {
-        table::insert_statement(&target, &columns)
+        table::insert_statement(Engine::Sqlite, &target, &columns)
     };
     let guarded = existing.is_some_and(|existing| existing.fragile);
     Ok(Beginning {
@@ -95,6 +94,13 @@ pub(crate) fn decide(
         entry,
         resumed,
         note,
+    })
+}
+
+/// Something worth telling of a header that may be none.
+pub(crate) fn note_on_header(is_first: bool, stream: &Stream) -> Option<String> {
+    (is_first && looks_like_values(&stream.header)).then(|| {
+        format!("every name in the header of {} is a number; a CSV needs a header line that names the columns", stream.name)
     })
 }
 
@@ -187,11 +193,12 @@ fn set_types(options: &Options, columns: &mut [Column], source: &str) -> Result<
 }
 
 /// The columns to insert into, and the statement that creates the table if it is missing.
-fn columns(
+pub(crate) fn columns(
     options: &Options,
     layout: Layout,
     stream: &mut Stream,
     existing: Option<&Existing>,
+    engine: Engine,
     target: &str,
 ) -> Result<(Vec<Column>, Option<String>), Problem> {
     let source = stream.name.clone();
@@ -224,6 +231,6 @@ fn columns(
         )));
     }
     set_types(options, &mut columns, &source)?;
-    let statement = table::create_statement(target, &columns);
+    let statement = table::create_statement(engine, target, &columns);
     Ok((columns, Some(statement)))
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use groupcommit::sql;
 use groupcommit_lab::engine::Engine;
 
-use crate::exit::Problem;
+use crate::exit::{Problem, explain};
 use crate::ingest::value::Kind;
 
 const AFTER_HELP: &str = "\
@@ -16,6 +17,10 @@ Formats:
   ndjson  one JSON object a line; nested values are stored as their JSON text
   sql     one statement a line; blank lines and lines that begin with -- are skipped
   Input compressed with gzip is recognised by its first bytes, on standard input too.
+
+Servers (where the program was built with them, as in --features postgres):
+  postgres://user:password@host:port/database inserts into a table of the database's first schema.
+  The options of SQLite alone (--convert-to-wal, --busy-timeout) do not apply.
 
 Key-value engines (where the program was built with them, as in --features lmdb,rocksdb):
   lmdb:PATH and rocksdb:PATH keep each record under the text of its column --key COLUMN, in the
@@ -52,7 +57,8 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP, after_help = "See --help for formats, column types and exit codes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
-    /// SQLite database, or lmdb:PATH or rocksdb:PATH for one of those; created when missing
+    /// SQLite database, created when missing; or a URL: `postgres://user@host/database`,
+    /// or lmdb:PATH or rocksdb:PATH for one of those
     pub(crate) database: PathBuf,
 
     /// Input file; - or nothing reads standard input
@@ -169,15 +175,36 @@ impl Options {
     /// The key-value engine and the path, where the database is given as `ENGINE:PATH`.
     pub(crate) fn keyed_target(&self) -> Option<(Engine, PathBuf)> {
         let (engine, path) = self.database.to_str()?.split_once(':')?;
-        let engine = engine.parse().ok().filter(|&engine| engine != Engine::Sqlite)?;
+        let engine = engine.parse().ok().filter(|engine: &Engine| engine.is_keyed())?;
         Some((engine, path.into()))
+    }
+
+    /// The server's engine and the URL, where the database is given as one.
+    pub(crate) fn server_target(&self) -> Option<(sql::Engine, &str)> {
+        let url = self.database.to_str()?;
+        let engine = sql::Engine::of_url(url).ok().filter(|engine| engine.is_server())?;
+        Some((engine, url))
+    }
+
+    /// The same options with the file of SQLite in place of its URL.
+    ///
+    /// # Errors
+    /// When the URL names no file.
+    pub(crate) fn with_sqlite_path(&self) -> Result<Self, Problem> {
+        let mut options = self.clone();
+        if let Some(url) = self.database.to_str().filter(|text| text.starts_with("sqlite:")) {
+            options.database = sql::sqlite_path(url).map_err(|error| {
+                Problem::environment(format!("cannot use {url}: {}", explain(&error)))
+            })?;
+        }
+        Ok(options)
     }
 
     /// Refuses what only key-value engines take.
     ///
     /// # Errors
     /// When such an option is given.
-    pub(crate) fn check_sqlite(&self) -> Result<(), Problem> {
+    pub(crate) fn check_without_key(&self) -> Result<(), Problem> {
         if self.key.is_some() || self.value != Encoding::Json {
             return Err(Problem::environment(
                 "--key and --value are for key-value engines, lmdb:PATH and rocksdb:PATH: leave them out",

@@ -1,5 +1,6 @@
 //! The table that records go into: looking at the one that exists, or designing the one that does not.
 
+use groupcommit::sql::Engine;
 use groupcommit::sqlite::rusqlite::{Connection, OptionalExtension as _, Result};
 
 use crate::ingest::job::Column;
@@ -10,18 +11,24 @@ use crate::ingest::value::Kind;
 pub(crate) struct Existing {
     /// What it is: table, view, index, trigger.
     pub(crate) what: String,
-    columns: Vec<ExistingColumn>,
+    /// Its columns.
+    pub(crate) columns: Vec<ExistingColumn>,
     /// Whether a failing INSERT may leave effects behind or end the transaction: the table has
     /// triggers, or constraints with a conflict clause of their own.
     pub(crate) fragile: bool,
 }
 
+/// One of its columns.
 #[derive(Clone, Debug)]
-struct ExistingColumn {
-    name: String,
-    declared: String,
-    required: bool,
-    generated: bool,
+pub(crate) struct ExistingColumn {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it keeps.
+    pub(crate) kind: Kind,
+    /// Whether a record must have a value for it.
+    pub(crate) required: bool,
+    /// Whether the database computes it.
+    pub(crate) generated: bool,
 }
 
 /// Looks at `table`; `None` if there is no such thing.
@@ -46,7 +53,7 @@ pub(crate) fn describe(connection: &Connection, table: &str) -> Result<Option<Ex
         .query_map([table], |row| {
             Ok(ExistingColumn {
                 name: row.get(0)?,
-                declared: row.get(1)?,
+                kind: Kind::of_declared(&row.get::<_, String>(1)?),
                 required: row.get(2)?,
                 generated: row.get::<_, i64>(3)? != 0,
             })
@@ -105,36 +112,40 @@ impl Existing {
         Ok(names
             .iter()
             .filter_map(|name| {
-                find(name).map(|column| Column {
-                    name: name.clone(),
-                    kind: Kind::of_declared(&column.declared),
-                })
+                find(name).map(|column| Column { name: name.clone(), kind: column.kind })
             })
             .collect())
     }
 }
 
-/// `name` as an SQL identifier.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// The statement that creates `table`.
-pub(crate) fn create_statement(table: &str, columns: &[Column]) -> String {
+pub(crate) fn create_statement(engine: Engine, table: &str, columns: &[Column]) -> String {
+    let declared = |kind: Kind| {
+        if !engine.is_server() {
+            return kind.declared();
+        }
+        match kind {
+            Kind::Integer => "BIGINT",
+            Kind::Real => "DOUBLE PRECISION",
+            Kind::Boolean => "BOOLEAN",
+            Kind::Numeric => "NUMERIC",
+            Kind::Text | Kind::Untyped => "TEXT",
+        }
+    };
     let list: Vec<_> = columns
         .iter()
-        .map(|column| format!("{} {}", quoted(&column.name), column.kind.declared()))
+        .map(|column| format!("{} {}", engine.quoted(&column.name), declared(column.kind)))
         .collect();
-    format!("CREATE TABLE {} ({})", quoted(table), list.join(", "))
+    format!("CREATE TABLE {} ({})", engine.quoted(table), list.join(", "))
 }
 
 /// The statement that inserts one record.
-pub(crate) fn insert_statement(table: &str, columns: &[Column]) -> String {
-    let names: Vec<_> = columns.iter().map(|column| quoted(&column.name)).collect();
-    let parameters: Vec<_> = (1..=columns.len()).map(|index| format!("?{index}")).collect();
+pub(crate) fn insert_statement(engine: Engine, table: &str, columns: &[Column]) -> String {
+    let names: Vec<_> = columns.iter().map(|column| engine.quoted(&column.name)).collect();
+    let parameters: Vec<_> = (1..=columns.len()).map(|index| engine.placeholder(index)).collect();
     format!(
         "INSERT INTO {} ({}) VALUES ({})",
-        quoted(table),
+        engine.quoted(table),
         names.join(", "),
         parameters.join(", ")
     )
@@ -161,8 +172,10 @@ mod tests {
             Column { name: "a \"b\"".into(), kind: Kind::Text },
         ];
         let connection = Connection::open_in_memory().expect("opens");
-        connection.execute_batch(&create_statement("my \"table\"", &columns)).expect("creates");
-        let insert = insert_statement("my \"table\"", &columns);
+        connection
+            .execute_batch(&create_statement(Engine::Sqlite, "my \"table\"", &columns))
+            .expect("creates");
+        let insert = insert_statement(Engine::Sqlite, "my \"table\"", &columns);
         assert_eq!(connection.execute(&insert, (1, "x")).expect("inserts"), 1);
     }
 

@@ -29,15 +29,15 @@ impl Exclusive {
     ///
     /// What the server says.
     pub fn run(&mut self, statement: &Statement) -> Result<StatementResult, Error> {
-        let prepared = match self.session.prepare(&statement.sql)? {
+        let prepared = match self.session.prepare(statement.sql())? {
             Ok(prepared) => prepared,
             Err(error) => return Err(Error::Server(error)),
         };
-        let (expected, given) = (prepared.params().len(), statement.params.len());
+        let (expected, given) = (prepared.params().len(), statement.params().len());
         if expected != given {
             return Err(Error::Parameters { expected, given });
         }
-        block_on(run(&self.session.client, &prepared, &statement.params)).map_err(Error::Server)
+        block_on(run(&self.session.client, &prepared, statement.params())).map_err(Error::Server)
     }
 
     /// Runs SQL of any number of statements, without parameters and results.

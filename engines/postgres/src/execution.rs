@@ -189,21 +189,21 @@ impl Execution {
             return Err(self.fault_as_seen_by_the_member());
         }
         for statement in plan.iter() {
-            statement::check(&statement.sql)?;
-            self.current.has_defined |= statement::is_definition(&statement.sql);
+            statement::check(statement.sql())?;
+            self.current.has_defined |= statement::is_definition(statement.sql());
         }
         self.has_defined |= self.current.has_defined;
         self.begin()?;
         for (index, statement) in plan.iter().enumerate() {
             // The answer would come behind all others, and those have to be taken first.
-            if !self.session.has_prepared(&statement.sql) && !self.wait_all() {
+            if !self.session.has_prepared(statement.sql()) && !self.wait_all() {
                 return Err(self.fault_as_seen_by_the_member());
             }
-            let prepared = match self.session.prepare(&statement.sql)? {
+            let prepared = match self.session.prepare(statement.sql())? {
                 Ok(prepared) => prepared,
                 Err(error) => return Err(self.not_prepared(error)),
             };
-            let (expected, given) = (prepared.params().len(), statement.params.len());
+            let (expected, given) = (prepared.params().len(), statement.params().len());
             if expected != given {
                 return Err(Error::Parameters { expected, given });
             }

@@ -46,13 +46,13 @@ pub use exclusive::Exclusive;
 pub use open::{Options, Warning};
 pub use readers::Rows;
 pub use settle::Settled;
-pub use statement::{Statement, StatementResult};
 pub use transaction::Transaction;
-pub use value::Value;
 
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
 };
+pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use rustls;
+pub use tokio_postgres;

@@ -21,6 +21,7 @@ use crate::{
     Error, Statement, StatementResult, Value, runtime,
     session::{Connector, Session, is_lost},
     statement,
+    value::{Bound, Column},
 };
 
 /// One connection, made when it is needed.
@@ -71,21 +72,21 @@ impl Readers {
 
     /// Sends a read and returns its rows as they arrive.
     pub(crate) async fn stream(&self, read: &Statement) -> Result<Rows, Error> {
-        statement::check(&read.sql)?;
+        statement::check(read.sql())?;
         let mut attempts_left = 1_u8;
         loop {
-            let (client, prepared, open) = match self.prepared(&read.sql).await {
+            let (client, prepared, open) = match self.prepared(read.sql()).await {
                 Err(Error::Server(error)) if is_lost(&error) && attempts_left > 0 => {
                     attempts_left -= 1;
                     continue;
                 }
                 other => other?,
             };
-            let (expected, given) = (prepared.params().len(), read.params.len());
+            let (expected, given) = (prepared.params().len(), read.params().len());
             if expected != given {
                 return Err(Error::Parameters { expected, given });
             }
-            match client.query_raw(&prepared, &read.params).await {
+            match client.query_raw(&prepared, read.params().iter().map(Bound)).await {
                 Ok(stream) => return Ok(Rows { prepared, stream: Box::pin(stream), _open: open }),
                 Err(error) if is_lost(&error) && attempts_left > 0 => {
                     attempts_left -= 1;
@@ -175,7 +176,7 @@ impl Rows {
         let next = poll_fn(|cx| self.stream.as_mut().poll_next(cx)).await;
         let Some(row) = next.transpose().map_err(Error::Server)? else { return Ok(None) };
         let columns = self.prepared.columns().len();
-        let values = (0..columns).map(|column| row.try_get(column));
+        let values = (0..columns).map(|column| row.try_get(column).map(|Column(value)| value));
         values.collect::<Result<_, _>>().map(Some).map_err(Error::Server)
     }
 
@@ -186,6 +187,10 @@ impl Rows {
         while let Some(row) = self.next().await? {
             rows.push(row);
         }
-        Ok(StatementResult { rows_affected: rows.len() as u64, columns, rows })
+        let mut result = StatementResult::default();
+        result.rows_affected = rows.len() as u64;
+        result.columns = columns;
+        result.rows = rows;
+        Ok(result)
     }
 }

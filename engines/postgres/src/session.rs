@@ -22,7 +22,10 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{Error, Statement, StatementResult, Value, runtime};
+use crate::{
+    Error, Statement, StatementResult, Value, runtime,
+    value::{Bound, Column, has_place_for},
+};
 
 /// Prepared statements that one connection keeps; with more the cache starts anew.
 const PREPARED_MAX: usize = 500;
@@ -285,7 +288,7 @@ impl Session {
         index: usize,
     ) -> Sent<Answer<StatementResult>> {
         let (client, plan) = (self.client.clone(), plan.clone());
-        Sent::new(async move { run(&client, &prepared, &plan[index].params).await })
+        Sent::new(async move { run(&client, &prepared, plan[index].params()).await })
     }
 
     /// Sends commands without parameters and without an answer of interest.
@@ -323,22 +326,27 @@ pub(crate) async fn run(
     prepared: &Prepared,
     params: &[Value],
 ) -> Answer<StatementResult> {
-    let stream = client.query_raw(prepared, params).await?;
+    let stream = client.query_raw(prepared, params.iter().map(Bound)).await?;
     let mut stream = std::pin::pin!(stream);
     let columns: Vec<String> =
         prepared.columns().iter().map(|column| column.name().to_owned()).collect();
     let mut rows = Vec::new();
     while let Some(row) = stream.try_next().await? {
-        rows.push((0..columns.len()).map(|column| row.try_get(column)).collect::<Answer<_>>()?);
+        let values =
+            (0..columns.len()).map(|column| row.try_get(column).map(|Column(value)| value));
+        rows.push(values.collect::<Answer<_>>()?);
     }
-    let rows_affected = stream.rows_affected().unwrap_or_default();
-    Ok(StatementResult { rows_affected, columns, rows })
+    let mut result = StatementResult::default();
+    result.rows_affected = stream.rows_affected().unwrap_or_default();
+    result.columns = columns;
+    result.rows = rows;
+    Ok(result)
 }
 
 /// Every column must have a place among the values before anything is run: afterwards it is too
 /// late to refuse.
 fn check_columns(prepared: &Prepared) -> Result<(), Error> {
-    match prepared.columns().iter().find(|column| !Value::has_place_for(column.type_())) {
+    match prepared.columns().iter().find(|column| !has_place_for(column.type_())) {
         Some(column) => Err(Error::Column {
             column: column.name().to_owned(),
             ty: column.type_().name().to_owned(),

@@ -1,40 +1,6 @@
-//! Transactions as plain data: statements with parameters, and what they return.
+//! What a statement may be in a transaction that others share.
 
-use std::sync::Arc;
-
-use crate::{Error, Value};
-
-/// One SQL statement with its parameters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Statement {
-    pub(crate) sql: Arc<str>,
-    pub(crate) params: Vec<Value>,
-}
-
-impl Statement {
-    /// A statement; `params` are bound to `$1`, `$2`, ... in turn.
-    pub fn new(sql: impl Into<Arc<str>>, params: impl IntoIterator<Item = Value>) -> Self {
-        Self { sql: sql.into(), params: params.into_iter().collect() }
-    }
-
-    /// Memory that the statement holds, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.sql.len() + self.params.iter().map(Value::bytes).sum::<usize>()
-    }
-}
-
-/// What one statement came to.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct StatementResult {
-    /// Rows that the statement inserted, updated, deleted or returned, as the server counts them.
-    pub rows_affected: u64,
-    /// The names of the columns, for a statement that returns rows.
-    pub columns: Vec<String>,
-    /// The rows.
-    pub rows: Vec<Vec<Value>>,
-}
+use crate::Error;
 
 /// Statements that end or split the transaction they run in, or leave something behind in the
 /// session, which transactions of others share.

@@ -74,8 +74,9 @@ impl Transaction<'_> {
     }
 
     /// Sends a plan without waiting for it. What it came to is known when the group is decided, and
-    /// the closure is then called once more.
-    pub(crate) fn plan(&mut self, plan: &Arc<[Statement]>) -> Result<Vec<StatementResult>, Error> {
+    /// the closure is then called once more. A closure may do nothing else.
+    #[doc(hidden)]
+    pub fn plan(&mut self, plan: &Arc<[Statement]>) -> Result<Vec<StatementResult>, Error> {
         match &mut self.part {
             Part::Live(execution) => execution.send_plan(plan).map(|()| Vec::new()),
             Part::Deliver(result) => result.take().unwrap_or(Err(Error::Interrupted)),

@@ -8,77 +8,36 @@
 use std::error::Error as StdError;
 
 use bytes::BytesMut;
+use groupcommit_statement::Value;
 use tokio_postgres::types::{Format, FromSql, IsNull, Kind, ToSql, Type};
 
-/// One value of a row or a parameter.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Value {
-    /// No value.
-    Null,
-    /// `boolean`.
-    Bool(bool),
-    /// `smallint`, `integer`, `bigint` or `oid`.
-    Int(i64),
-    /// `real` or `double precision`.
-    Float(f64),
-    /// `text` and its kin, `json`, `jsonb`, an enumeration; as a parameter, any type.
-    Text(String),
-    /// `bytea`.
-    Bytes(Vec<u8>),
+/// A value as a parameter.
+#[derive(Debug)]
+pub(crate) struct Bound<'a>(pub(crate) &'a Value);
+
+/// A value as it stands in a row.
+pub(crate) struct Column(pub(crate) Value);
+
+/// Whether columns of this type become values.
+pub(crate) fn has_place_for(ty: &Type) -> bool {
+    matches!(*ty, Type::BOOL | Type::INT2 | Type::INT4 | Type::INT8 | Type::OID)
+        || matches!(*ty, Type::FLOAT4 | Type::FLOAT8 | Type::BYTEA | Type::VOID)
+        || is_text(ty)
 }
 
-macro_rules! value_from {
-    ($($from:ty => $variant:ident),+ $(,)?) => {
-        $(impl From<$from> for Value {
-            fn from(value: $from) -> Self {
-                Self::$variant(value.into())
-            }
-        })+
-    };
-}
-
-value_from!(bool => Bool, i16 => Int, i32 => Int, i64 => Int, f32 => Float, f64 => Float,
-    &str => Text, String => Text, &[u8] => Bytes, Vec<u8> => Bytes);
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
+fn binary(value: &Value, ty: &Type, out: &mut BytesMut) -> bool {
+    match (value, ty) {
+        (Value::Bool(value), &Type::BOOL) => out.extend_from_slice(&[u8::from(*value)]),
+        (Value::Int(value), &Type::INT8) => out.extend_from_slice(&value.to_be_bytes()),
+        (Value::Int(value), &Type::INT4) => match i32::try_from(*value) {
+            Ok(value) => out.extend_from_slice(&value.to_be_bytes()),
+            Err(_) => return false, // as text, so that the server says that it is out of range
+        },
+        (Value::Float(value), &Type::FLOAT8) => out.extend_from_slice(&value.to_be_bytes()),
+        (Value::Bytes(value), _) => out.extend_from_slice(value),
+        _ => return false,
     }
-}
-
-impl Value {
-    /// Memory that the value holds, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let held = match self {
-            Self::Text(text) => text.len(),
-            Self::Bytes(bytes) => bytes.len(),
-            _ => 0,
-        };
-        size_of::<Self>() + held
-    }
-
-    /// Whether columns of this type become values.
-    pub(crate) fn has_place_for(ty: &Type) -> bool {
-        matches!(*ty, Type::BOOL | Type::INT2 | Type::INT4 | Type::INT8 | Type::OID)
-            || matches!(*ty, Type::FLOAT4 | Type::FLOAT8 | Type::BYTEA | Type::VOID)
-            || is_text(ty)
-    }
-
-    fn binary(&self, ty: &Type, out: &mut BytesMut) -> bool {
-        match (self, ty) {
-            (Self::Bool(value), &Type::BOOL) => out.extend_from_slice(&[u8::from(*value)]),
-            (Self::Int(value), &Type::INT8) => out.extend_from_slice(&value.to_be_bytes()),
-            (Self::Int(value), &Type::INT4) => match i32::try_from(*value) {
-                Ok(value) => out.extend_from_slice(&value.to_be_bytes()),
-                Err(_) => return false, // as text, so that the server says that it is out of range
-            },
-            (Self::Float(value), &Type::FLOAT8) => out.extend_from_slice(&value.to_be_bytes()),
-            (Self::Bytes(value), _) => out.extend_from_slice(value),
-            _ => return false,
-        }
-        true
-    }
+    true
 }
 
 fn is_text(ty: &Type) -> bool {
@@ -87,24 +46,25 @@ fn is_text(ty: &Type) -> bool {
         || matches!(ty.kind(), Kind::Enum(_))
 }
 
-impl ToSql for Value {
+impl ToSql for Bound<'_> {
     fn to_sql(
         &self,
         ty: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        if matches!(self, Self::Null) {
+        if matches!(self.0, Value::Null) {
             return Ok(IsNull::Yes);
         }
-        if self.binary(ty, out) {
+        if binary(self.0, ty, out) {
             return Ok(IsNull::No);
         }
-        match self {
-            Self::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Self::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            Self::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            Self::Float(value) => out.extend_from_slice(float_text(*value).as_bytes()),
-            Self::Null | Self::Bytes(_) => {}
+        match self.0 {
+            Value::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Value::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Value::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Value::Float(value) => out.extend_from_slice(float_text(*value).as_bytes()),
+            Value::Null | Value::Bytes(_) => {}
+            other => return Err(format!("PostgreSQL has no place for {other:?}").into()),
         }
         Ok(IsNull::No)
     }
@@ -114,14 +74,14 @@ impl ToSql for Value {
     }
 
     fn encode_format(&self, ty: &Type) -> Format {
-        let is_binary = match self {
-            Self::Null | Self::Bytes(_) => true,
-            Self::Bool(_) => *ty == Type::BOOL,
-            Self::Int(value) => {
+        let is_binary = match self.0 {
+            Value::Null | Value::Bytes(_) => true,
+            Value::Bool(_) => *ty == Type::BOOL,
+            Value::Int(value) => {
                 *ty == Type::INT8 || (*ty == Type::INT4 && i32::try_from(*value).is_ok())
             }
-            Self::Float(_) => *ty == Type::FLOAT8,
-            Self::Text(_) => false,
+            Value::Float(_) => *ty == Type::FLOAT8,
+            _ => false,
         };
         if is_binary { Format::Binary } else { Format::Text }
     }
@@ -145,29 +105,31 @@ fn exactly<const N: usize>(raw: &[u8]) -> Option<[u8; N]> {
     raw.try_into().ok()
 }
 
-impl<'a> FromSql<'a> for Value {
+impl<'a> FromSql<'a> for Column {
     /// Never fails: what the transaction did is about to be committed, and a value that is not as
     /// its type says is handed out as it came.
     fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
         let known = match *ty {
-            Type::BOOL => exactly::<1>(raw).map(|[value]| Self::Bool(value != 0)),
-            Type::INT2 => exactly(raw).map(|value| Self::Int(i16::from_be_bytes(value).into())),
-            Type::INT4 => exactly(raw).map(|value| Self::Int(i32::from_be_bytes(value).into())),
-            Type::INT8 => exactly(raw).map(|value| Self::Int(i64::from_be_bytes(value))),
-            Type::OID => exactly(raw).map(|value| Self::Int(u32::from_be_bytes(value).into())),
-            Type::FLOAT4 => exactly(raw).map(|value| Self::Float(f32::from_be_bytes(value).into())),
-            Type::FLOAT8 => exactly(raw).map(|value| Self::Float(f64::from_be_bytes(value))),
-            Type::VOID => Some(Self::Null),
+            Type::BOOL => exactly::<1>(raw).map(|[value]| Value::Bool(value != 0)),
+            Type::INT2 => exactly(raw).map(|value| Value::Int(i16::from_be_bytes(value).into())),
+            Type::INT4 => exactly(raw).map(|value| Value::Int(i32::from_be_bytes(value).into())),
+            Type::INT8 => exactly(raw).map(|value| Value::Int(i64::from_be_bytes(value))),
+            Type::OID => exactly(raw).map(|value| Value::Int(u32::from_be_bytes(value).into())),
+            Type::FLOAT4 => {
+                exactly(raw).map(|value| Value::Float(f32::from_be_bytes(value).into()))
+            }
+            Type::FLOAT8 => exactly(raw).map(|value| Value::Float(f64::from_be_bytes(value))),
+            Type::VOID => Some(Value::Null),
             // One byte in front says the version of the format.
             Type::JSONB => raw.get(1..).and_then(text),
             _ if is_text(ty) => text(raw),
             _ => None,
         };
-        Ok(known.unwrap_or_else(|| Self::Bytes(raw.to_vec())))
+        Ok(Self(known.unwrap_or_else(|| Value::Bytes(raw.to_vec()))))
     }
 
     fn from_sql_null(_: &Type) -> Result<Self, Box<dyn StdError + Sync + Send>> {
-        Ok(Self::Null)
+        Ok(Self(Value::Null))
     }
 
     fn accepts(_: &Type) -> bool {

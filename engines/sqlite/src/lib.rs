@@ -49,7 +49,7 @@ pub use database::{Database, Submission, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};
 pub use open::Options;
-pub use statement::{Statement, StatementResult, Value};
+pub use statement::{Part, read_each, run_statement};
 pub use transaction::Transaction;
 
 #[doc(hidden)]
@@ -58,4 +58,5 @@ pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
 };
 pub use groupcommit_medium::Warning;
+pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use rusqlite;

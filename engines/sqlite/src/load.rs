@@ -3,12 +3,8 @@
 use std::time::{Duration, Instant};
 
 use groupcommit_core::{Failure, Ticket};
-use rusqlite::types::Value;
 
-use crate::{
-    Database,
-    statement::{Bound, value_bytes},
-};
+use crate::{Database, Value, statement::Bound};
 
 /// Rows in one transaction of a load, unless their bytes reach [`CHUNK_BYTES`] first.
 const CHUNK_ROWS: usize = 10_000;
@@ -113,7 +109,7 @@ impl Database {
     }
 
     fn submit_chunk(&self, sql: &str, chunk: Vec<Vec<Value>>) -> Ticket<u64, rusqlite::Error> {
-        let bytes = chunk.iter().flatten().map(value_bytes).sum();
+        let bytes = chunk.iter().flatten().map(Value::bytes).sum();
         let sql = sql.to_owned();
         self.submission().bytes(bytes).submit(move |tx| {
             tx.with_statement(&sql, |insert| {
@@ -131,7 +127,7 @@ fn collect_chunk(rows: &mut impl Iterator<Item = Vec<Value>>) -> Vec<Vec<Value>>
     let mut bytes = 0;
     while chunk.len() < CHUNK_ROWS && bytes < CHUNK_BYTES {
         let Some(row) = rows.next() else { break };
-        bytes += row.iter().map(value_bytes).sum::<usize>();
+        bytes += row.iter().map(Value::bytes).sum::<usize>();
         chunk.push(row);
     }
     chunk

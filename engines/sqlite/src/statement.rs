@@ -1,76 +1,123 @@
 //! Transactions as plain data: statements with parameters, and what they return.
+//!
+//! A value is bound in the storage class of its own: [`Value::Bool`] as 1 or 0, which is read back
+//! as an integer.
 
-use std::sync::Arc;
-
+use groupcommit_statement::{Statement, StatementResult, Value};
 use rusqlite::{
-    ToSql,
-    types::{ToSqlOutput, ValueRef},
+    Connection, ToSql,
+    types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef},
 };
 
 use crate::Transaction;
 
-pub use rusqlite::types::Value;
+/// Runs one statement in the transaction.
+pub(crate) fn run(
+    statement: &Statement,
+    tx: &Transaction<'_>,
+) -> rusqlite::Result<StatementResult> {
+    let changes_before = tx.total_changes();
+    let mut result = tx.with_statement(statement.sql(), |prepared| collect(prepared, statement))?;
+    if tx.total_changes() != changes_before {
+        result.rows_affected = tx.changes();
+    }
+    let rowid = tx.connection().last_insert_rowid();
+    result.last_insert_id = (rowid != 0).then_some(rowid);
+    Ok(result)
+}
 
-/// One SQL statement with its parameters.
+/// Runs one statement as plain data on a connection that a read or an exclusive was lent.
+///
+/// # Errors
+///
+/// What SQLite says.
+pub fn run_statement(
+    connection: &Connection,
+    statement: &Statement,
+) -> rusqlite::Result<StatementResult> {
+    let changes_before = connection.total_changes();
+    let mut result = collect(&mut *connection.prepare_cached(statement.sql())?, statement)?;
+    if connection.total_changes() != changes_before {
+        result.rows_affected = connection.changes();
+    }
+    let rowid = connection.last_insert_rowid();
+    result.last_insert_id = (rowid != 0).then_some(rowid);
+    Ok(result)
+}
+
+/// Reads on a connection that a read was lent: tells `each` the names of the columns, and then each
+/// row, until it returns `false`.
+///
+/// # Errors
+///
+/// What SQLite says.
+pub fn read_each(
+    connection: &Connection,
+    statement: &Statement,
+    mut each: impl FnMut(Part) -> bool,
+) -> rusqlite::Result<()> {
+    let mut prepared = connection.prepare_cached(statement.sql())?;
+    step(&mut prepared, statement, &mut each)
+}
+
+/// A part of what a statement returns.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Statement {
-    sql: Arc<str>,
-    params: Vec<Value>,
+pub enum Part {
+    /// The names of the columns: once, before the rows.
+    Columns(Vec<String>),
+    /// A row.
+    Row(Vec<Value>),
 }
 
-impl Statement {
-    /// A statement; `params` are bound to `?1`, `?2`, ... in turn.
-    pub fn new(sql: impl Into<Arc<str>>, params: impl IntoIterator<Item = Value>) -> Self {
-        Self { sql: sql.into(), params: params.into_iter().collect() }
+fn step(
+    prepared: &mut rusqlite::Statement<'_>,
+    statement: &Statement,
+    each: &mut dyn FnMut(Part) -> bool,
+) -> rusqlite::Result<()> {
+    let params = rusqlite::params_from_iter(statement.params().iter().map(Bound));
+    if prepared.column_count() == 0 {
+        prepared.execute(params)?;
+        return Ok(());
     }
-
-    /// Memory that the statement holds, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.sql.len() + self.params.iter().map(value_bytes).sum::<usize>()
-    }
-
-    pub(crate) fn run(&self, tx: &Transaction<'_>) -> rusqlite::Result<StatementResult> {
-        let params = rusqlite::params_from_iter(self.params.iter().map(Bound));
-        let changes_before = tx.total_changes();
-        let mut result = tx.with_statement(&self.sql, |statement| {
-            let mut result = StatementResult::default();
-            if statement.column_count() == 0 {
-                statement.execute(params)?;
-                return Ok(result);
-            }
-            let mut cursor = statement.query(params)?;
-            while let Some(row) = cursor.next()? {
-                // Counted only now: the first step prepares the statement again if the schema has
-                // changed since, and `*` may then stand for other columns.
-                let values = (0..row.as_ref().column_count()).map(|column| row.get(column));
-                result.rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
-            }
-            drop(cursor);
-            let columns = statement.column_names();
-            result.columns = columns.into_iter().map(str::to_owned).collect();
-            Ok(result)
-        })?;
-        if tx.total_changes() != changes_before {
-            result.rows_changed = tx.changes();
+    let mut cursor = prepared.query(params)?;
+    let mut is_first = true;
+    while let Some(row) = cursor.next()? {
+        // Looked at only now: the first step prepares the statement again if the schema has
+        // changed since, and `*` may then stand for other columns.
+        let columns = row.as_ref();
+        if std::mem::take(&mut is_first) && !each(Part::Columns(names_of(columns))) {
+            return Ok(());
         }
-        result.last_insert_rowid = tx.connection().last_insert_rowid();
-        Ok(result)
+        let values = (0..columns.column_count()).map(|column| row.get(column));
+        let row = values.map(|value| value.map(|Column(value)| value));
+        if !each(Part::Row(row.collect::<rusqlite::Result<_>>()?)) {
+            return Ok(());
+        }
     }
+    drop(cursor);
+    if is_first {
+        each(Part::Columns(names_of(prepared)));
+    }
+    Ok(())
 }
 
-/// What one statement came to.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct StatementResult {
-    /// Rows inserted, updated or deleted by the statement itself, without its triggers.
-    pub rows_changed: u64,
-    /// The rowid of the transaction's latest insert so far; 0 before the first.
-    pub last_insert_rowid: i64,
-    /// The names of the columns, for a statement that returns rows.
-    pub columns: Vec<String>,
-    /// The rows.
-    pub rows: Vec<Vec<Value>>,
+fn names_of(prepared: &rusqlite::Statement<'_>) -> Vec<String> {
+    prepared.column_names().map(str::to_owned).collect()
+}
+
+fn collect(
+    prepared: &mut rusqlite::Statement<'_>,
+    statement: &Statement,
+) -> rusqlite::Result<StatementResult> {
+    let mut result = StatementResult::default();
+    step(prepared, statement, &mut |part| {
+        match part {
+            Part::Columns(names) => result.columns = names,
+            Part::Row(row) => result.rows.push(row),
+        }
+        true
+    })?;
+    Ok(result)
 }
 
 /// Binds a value by reference.
@@ -78,16 +125,32 @@ pub(crate) struct Bound<'a>(pub(crate) &'a Value);
 
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(ValueRef::from(self.0)))
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Bool(value) => ValueRef::Integer(i64::from(*value)),
+            Value::Int(value) => ValueRef::Integer(*value),
+            Value::Float(value) => ValueRef::Real(*value),
+            Value::Text(value) => ValueRef::Text(value.as_bytes()),
+            Value::Bytes(value) => ValueRef::Blob(value),
+            other => {
+                let what = format!("SQLite has no place for {other:?}");
+                return Err(rusqlite::Error::ToSqlConversionFailure(what.into()));
+            }
+        }))
     }
 }
 
-/// Memory that a value holds, in bytes.
-pub(crate) fn value_bytes(value: &Value) -> usize {
-    let held = match value {
-        Value::Text(text) => text.len(),
-        Value::Blob(blob) => blob.len(),
-        _ => 0,
-    };
-    size_of::<Value>() + held
+/// A value as it stands in a row.
+struct Column(Value);
+
+impl FromSql for Column {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(value) => Value::Int(value),
+            ValueRef::Real(value) => Value::Float(value),
+            ValueRef::Text(_) => Value::Text(value.as_str()?.to_owned()),
+            ValueRef::Blob(value) => Value::Bytes(value.to_vec()),
+        }))
+    }
 }

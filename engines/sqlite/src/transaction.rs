@@ -259,7 +259,7 @@ impl<'g> Transaction<'g> {
         &self,
         statements: &[crate::Statement],
     ) -> rusqlite::Result<Vec<crate::StatementResult>> {
-        statements.iter().map(|statement| statement.run(self)).collect()
+        statements.iter().map(|statement| crate::statement::run(statement, self)).collect()
     }
 }
 

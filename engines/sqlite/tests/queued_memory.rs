@@ -81,7 +81,7 @@ fn of_a_queued_transaction_is_small() {
     let own = size_of::<Statement>() + 2 * size_of::<Value>() + row.len();
     let sql: std::sync::Arc<str> = "INSERT INTO t VALUES (?1, ?2)".into();
     let data = bytes_each(&db, |id| {
-        let params = [Value::Integer(1_000_000 + id), Value::Text(row.to_owned())];
+        let params = [Value::Int(1_000_000 + id), Value::Text(row.to_owned())];
         db.submit_statements(vec![Statement::new(sql.clone(), params)])
     });
     assert!(data - own <= BYTES_MAX, "{} bytes beyond its own {own}", data - own);

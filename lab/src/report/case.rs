@@ -116,10 +116,17 @@ fn from_summary(latency: &LatencyMs) -> Vec<(f64, f64)> {
 
 fn class(condition: Condition) -> &'static str {
     match condition {
-        Condition::Default | Condition::Batched => "default",
-        Condition::Wal | Condition::Shared | Condition::Sync | Condition::WalSync => "wal",
-        Condition::WalNormal | Condition::WalNosync => "wal-normal",
-        Condition::GroupcommitBlocking => "blocking",
+        Condition::Default
+        | Condition::Batched
+        | Condition::OneConnection
+        | Condition::Blocking => "default",
+        Condition::Wal
+        | Condition::Shared
+        | Condition::Sync
+        | Condition::WalSync
+        | Condition::BlockingPool => "wal",
+        Condition::WalNormal | Condition::WalNosync | Condition::AsyncPool => "wal-normal",
+        Condition::GroupcommitBlocking | Condition::Bridge => "blocking",
         Condition::GroupcommitAsync | Condition::Merged | Condition::Groupcommit => "async",
         Condition::Connections | Condition::SyncThreads | Condition::NoWal => "other",
     }
@@ -127,14 +134,22 @@ fn class(condition: Condition) -> &'static str {
 
 fn marker(condition: Condition) -> Marker {
     match condition {
-        Condition::Default | Condition::Batched => Marker::Cross,
-        Condition::Wal | Condition::Shared | Condition::Sync | Condition::WalSync => Marker::Square,
+        Condition::Default
+        | Condition::Batched
+        | Condition::OneConnection
+        | Condition::Blocking => Marker::Cross,
+        Condition::Wal
+        | Condition::Shared
+        | Condition::Sync
+        | Condition::WalSync
+        | Condition::BlockingPool => Marker::Square,
         Condition::WalNormal
         | Condition::WalNosync
         | Condition::NoWal
         | Condition::Connections
-        | Condition::SyncThreads => Marker::Diamond,
-        Condition::GroupcommitBlocking => Marker::Triangle,
+        | Condition::SyncThreads
+        | Condition::AsyncPool => Marker::Diamond,
+        Condition::GroupcommitBlocking | Condition::Bridge => Marker::Triangle,
         Condition::GroupcommitAsync | Condition::Merged | Condition::Groupcommit => Marker::Circle,
     }
 }

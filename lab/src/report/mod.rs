@@ -37,6 +37,7 @@ mod tests;
 mod text;
 mod threads;
 mod wal;
+mod web;
 mod write;
 
 use std::fs;
@@ -132,6 +133,7 @@ fn sections(measurements: &[Measurement]) -> Vec<Section> {
         mixed::section(measurements),
         threads::section(measurements),
         load::section(measurements),
+        web::section(measurements),
         wal::section(measurements),
     ]
     .into_iter()

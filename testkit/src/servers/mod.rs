@@ -19,6 +19,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+pub mod mysql;
 pub mod postgres;
 
 /// How long the servers of one set live.
@@ -145,6 +146,7 @@ pub fn sweep(all: bool) -> Result<Vec<PathBuf>, Trouble> {
             continue;
         }
         postgres::stop_in(&folder)?;
+        mysql::stop_in(&folder)?;
         fs::remove_dir_all(&folder).map_err(failed("remove", &folder))?;
         removed.push(folder);
     }

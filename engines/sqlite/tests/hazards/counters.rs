@@ -69,6 +69,6 @@ fn plain_data_reports_its_own() {
     before.wait().unwrap();
     let results = data.wait().unwrap();
     let counts: Vec<_> =
-        results.iter().map(|result| (result.rows_changed, result.last_insert_rowid)).collect();
-    assert_eq!(counts, [(0, 0); 3]);
+        results.iter().map(|result| (result.rows_affected, result.last_insert_id)).collect();
+    assert_eq!(counts, [(0, None); 3]);
 }

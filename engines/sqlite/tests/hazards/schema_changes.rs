@@ -94,7 +94,7 @@ fn plain_data_sees_the_columns_that_a_neighbour_added() {
     alters.wait().unwrap();
     let after = &after.wait().unwrap()[0];
     assert_eq!(after.columns, ["id", "v", "w"]);
-    assert_eq!(after.rows, [[Value::Integer(1), Value::Text("v".into()), Value::Integer(5)]]);
+    assert_eq!(after.rows, [[Value::Int(1), Value::Text("v".into()), Value::Int(5)]]);
     clears.wait().unwrap();
     renames.wait().unwrap();
     assert_eq!(empty_again.wait().unwrap()[0].columns, ["id", "v", "z"]);

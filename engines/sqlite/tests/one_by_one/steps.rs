@@ -14,7 +14,7 @@ pub(crate) struct Sql {
 
 impl Sql {
     pub(crate) fn to_statement(&self) -> Statement {
-        let values = self.params.iter().map(|param| param.map_or(Value::Null, Value::Integer));
+        let values = self.params.iter().map(|param| param.map_or(Value::Null, Value::Int));
         Statement::new(self.text.as_str(), values)
     }
 }
@@ -83,8 +83,8 @@ pub(crate) struct Done {
 impl Done {
     pub(crate) fn of(result: StatementResult) -> Self {
         Self {
-            rows_changed: result.rows_changed,
-            last_insert_rowid: result.last_insert_rowid,
+            rows_changed: result.rows_affected,
+            last_insert_rowid: result.last_insert_id.unwrap_or_default(),
             columns: result.columns,
             rows: result.rows,
         }
@@ -162,7 +162,7 @@ pub(crate) fn run_sql(connection: &Connection, sql: &Sql) -> rusqlite::Result<Do
     } else {
         let mut cursor = statement.query(params)?;
         while let Some(row) = cursor.next()? {
-            let values = (0..row.as_ref().column_count()).map(|column| row.get(column));
+            let values = (0..row.as_ref().column_count()).map(|column| row.get(column).map(own));
             rows.push(values.collect::<rusqlite::Result<Vec<Value>>>()?);
         }
         drop(cursor);
@@ -175,6 +175,18 @@ pub(crate) fn run_sql(connection: &Connection, sql: &Sql) -> rusqlite::Result<Do
         columns,
         rows,
     })
+}
+
+/// A value as rusqlite reads it, in the project's own type.
+fn own(value: rusqlite::types::Value) -> Value {
+    use rusqlite::types::Value as Read;
+    match value {
+        Read::Null => Value::Null,
+        Read::Integer(value) => Value::Int(value),
+        Read::Real(value) => Value::Float(value),
+        Read::Text(value) => Value::Text(value),
+        Read::Blob(value) => Value::Bytes(value),
+    }
 }
 
 pub(crate) fn run_steps<S: Scope>(

@@ -1,0 +1,457 @@
+//! Executing a group: all members in one transaction, optimistically; and what follows when that
+//! cannot be committed.
+//!
+//! ```text
+//!   all together ──► a plan has to be undone: again, with savepoints
+//!        │ conflict or deadlock: again with half of them; the others go back into the queue
+//!        │ connection lost: connect, again
+//!        └ commit failed, or lost: settle it from the record, and again if it was not
+//! ```
+//!
+//! Invariants:
+//! 1. A member's result is what it came to in the transaction that was committed; plans have theirs
+//!    delivered after the commit.
+//! 2. A commit whose outcome is not known is settled before anything is run again.
+//! 3. One call of `execute` commits once at most, so that an outcome that stays open is that of all
+//!    its members.
+//! 4. Between groups no transaction is open.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran};
+use groupcommit_statement::StatementResult;
+
+use crate::{
+    Error, Transaction,
+    error::Unsettled,
+    exclusive::Exclusive,
+    execution::{Execution, Fault},
+    flusher::Flusher,
+    record::{Key, Pipeline},
+    session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient, pause},
+    settle::{self, Settled},
+    sizes::Sizes,
+    transaction::Part,
+};
+
+/// Attempts at a member alone that the server asks to be run again.
+const ALONE_MAX: u32 = 30;
+
+/// The same where each attempt waits for a lock, for as long as the server is set to.
+const LOCK_WAITS_MAX: u32 = 2;
+
+/// Commits of a member alone that the server refuses.
+const REFUSED_MAX: u32 = 2;
+
+/// Connections lost in one group while no commit was in doubt, before its members are run apart, and
+/// then at each of them: it may be one of them that brings the server down.
+const LOST_MAX: u32 = 3;
+
+/// The writing side of one database.
+pub(crate) struct Writer {
+    pub(crate) connector: Connector,
+    /// `None` until it is needed, and after it was lost.
+    pub(crate) session: Option<Session>,
+    /// How long the server may be out of reach before transactions are not run.
+    pub(crate) reconnect_max: Duration,
+    /// How long the outcome of a lost commit is asked for.
+    pub(crate) settle_max: Duration,
+    pub(crate) flusher: Flusher,
+    pub(crate) record: Pipeline,
+    /// The position of the last commit that was sent.
+    pub(crate) position: u64,
+    /// The positions of rows that are needed no more.
+    pub(crate) previous: Vec<u64>,
+    pub(crate) sizes: Sizes,
+    /// An outcome stayed open, which the record is kept for.
+    pub(crate) has_unsettled: bool,
+    /// The connection that was lost, until it is known to have ended.
+    pub(crate) lost: Option<Server>,
+}
+
+/// A member that was taken from the group.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    index: usize,
+    has_run: bool,
+}
+
+/// Why a group was not committed.
+enum Setback {
+    /// Something has to be undone for which there was no savepoint.
+    Undone,
+    Again(Error),
+    Refused(Error),
+    Lost(Option<mysql_async::Error>),
+    /// Nothing can be said of what happened.
+    Fatal(Cause),
+}
+
+/// How often what went wrong with a group.
+#[derive(Debug, Default)]
+struct Trials {
+    again: u32,
+    lock_waits: u32,
+    refused: u32,
+    lost: u32,
+}
+
+impl Engine for Writer {
+    const COMMIT_IS_DURABLE: bool = true;
+
+    type Transaction<'g> = Transaction<'g>;
+    type Exclusive = Exclusive;
+    type Flusher = Flusher;
+
+    fn flusher(&self) -> Flusher {
+        self.flusher.clone()
+    }
+
+    fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
+        let (mut members, mut trials) = (Vec::new(), Trials::default());
+        let (mut savepoints, mut size) = (false, self.sizes.now());
+        loop {
+            if let Some(first) = members.get(size).map(|member: &Member| member.index) {
+                // What follows is another transaction, and another call.
+                group.give_back(first);
+                members.truncate(size);
+            }
+            let setback = match self.attempt(group, &mut members, size, savepoints) {
+                Ok(commits) => {
+                    self.sizes.committed(members.len());
+                    return Ok(Executed { commits });
+                }
+                Err(setback) => setback,
+            };
+            let is_alone = members.len() <= 1;
+            let last = match setback {
+                Setback::Fatal(cause) => return Err(cause),
+                Setback::Undone => {
+                    savepoints = true;
+                    continue;
+                }
+                Setback::Again(error) => {
+                    trials.again += 1;
+                    trials.lock_waits += u32::from(is_lock_wait(&error));
+                    self.sizes.conflict(members.len());
+                    if !is_alone {
+                        trials = Trials::default();
+                    } else if trials.again < ALONE_MAX && trials.lock_waits < LOCK_WAITS_MAX {
+                        thread::sleep(pause(trials.again.min(4)));
+                    }
+                    size = size.min(self.sizes.now());
+                    let is_over = trials.again >= ALONE_MAX || trials.lock_waits >= LOCK_WAITS_MAX;
+                    (is_alone && is_over).then_some(Ending::Reject(error))
+                }
+                Setback::Refused(error) => {
+                    size = size.min((members.len() / 2).max(1));
+                    trials.refused += u32::from(is_alone);
+                    (trials.refused >= REFUSED_MAX).then_some(Ending::Reject(error))
+                }
+                Setback::Lost(error) => {
+                    tracing::debug!(?error, "the connection was lost; the group runs again");
+                    trials.lost += 1;
+                    if trials.lost >= LOST_MAX && !is_alone {
+                        (size, trials) = (1, Trials::default());
+                    }
+                    (is_alone && trials.lost >= LOST_MAX)
+                        .then_some(Ending::Refuse(Error::Lost(error)))
+                }
+            };
+            match (last, members.first()) {
+                (Some(Ending::Reject(error)), Some(member)) => {
+                    group.reject(member.index, Arc::new(error));
+                    return Ok(Executed::default());
+                }
+                (Some(Ending::Refuse(error)), Some(member)) => {
+                    group.refuse(member.index, NotRun::Unavailable(Arc::new(error)));
+                    return Ok(Executed::default());
+                }
+                (Some(_), None) => return Ok(Executed::default()),
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn exclusive(
+        &mut self,
+        run: &mut dyn FnMut(&mut Exclusive) -> Ran,
+    ) -> Result<ExclusiveEnd, Cause> {
+        let session = match reconnect(&self.connector, Use::Alone, self.reconnect_max) {
+            Ok(session) => session,
+            Err(error) => return Ok(ExclusiveEnd::Refused(NotRun::Unavailable(Arc::new(error)))),
+        };
+        // The connection goes with it, and with that whatever it set or left open.
+        let mut exclusive = Exclusive::new(session, self.connector.clone());
+        run(&mut exclusive);
+        match exclusive.end() {
+            Ok(false) => Ok(ExclusiveEnd::Kept),
+            Ok(true) => Ok(ExclusiveEnd::Rejected(Arc::new(Error::Ended))),
+            Err(error) => Err(Arc::new(Error::Lost(Some(error)))),
+        }
+    }
+
+    fn close(&mut self) -> Result<(), Cause> {
+        let session = self.session.take();
+        if let Some(mut session) = session.filter(|session| session.server.has_record)
+            && !self.has_unsettled
+        {
+            let removed = session.run_now(self.record.close().as_bytes(), |_, _| {});
+            if let Err(failed) = removed {
+                tracing::debug!(error = %failed.error, "the record was left behind");
+            }
+        }
+        self.flusher.close();
+        Ok(())
+    }
+}
+
+/// How a member ends that could not be run alone either.
+enum Ending {
+    Reject(Error),
+    Refuse(Error),
+}
+
+fn is_lock_wait(error: &Error) -> bool {
+    matches!(error, Error::Server(error) if code(error) == Some(LOCK_WAIT))
+}
+
+impl Writer {
+    /// The connection; a new one where it was lost.
+    fn take_session(&mut self) -> Result<Session, Error> {
+        if let Some(session) = self.session.take() {
+            return Ok(session);
+        }
+        let mut session = reconnect(&self.connector, Use::Write, self.reconnect_max)?;
+        if let Some(lost) = self.lost.take() {
+            session.end(&lost);
+        }
+        if session.server.has_record {
+            // The table may have been made anew. No outcome is open here, or nothing would run.
+            let opened = session.run_now(self.record.open().as_bytes(), |_, _| {});
+            opened.map_err(|failed| Error::Connect {
+                server: self.connector.shown(),
+                source: Arc::new(failed.error),
+            })?;
+        }
+        Ok(session)
+    }
+
+    /// Runs `members`, and more of the group up to `size`, in one transaction. Says how many commits
+    /// that took.
+    fn attempt(
+        &mut self,
+        group: &mut Group<Self>,
+        members: &mut Vec<Member>,
+        size: usize,
+        savepoints: bool,
+    ) -> Result<u64, Setback> {
+        let session = match self.take_session() {
+            Ok(session) => session,
+            Err(error) => {
+                refuse_all(group, members, error);
+                return Ok(0);
+            }
+        };
+        let mut execution = Execution::new(session, self.connector.clone(), savepoints);
+        run_members(&mut execution, group, members, size);
+        let fault = if execution.has_fault() {
+            execution.take_fault()
+        } else if execution.has_begun() {
+            match self.commit(&mut execution) {
+                Ok(()) => {
+                    deliver(group, &mut execution);
+                    self.session = Some(execution.session);
+                    return Ok(1);
+                }
+                Err(fault) => fault,
+            }
+        } else {
+            // Nobody sent anything; plans without statements have their results all the same.
+            deliver(group, &mut execution);
+            self.session = Some(execution.session);
+            return Ok(0);
+        };
+        self.overcome(execution, group, fault)
+    }
+
+    fn commit(&mut self, execution: &mut Execution) -> Result<(), Fault> {
+        if !execution.session.server.has_record {
+            return execution.commit(None);
+        }
+        self.position += 1;
+        let key = Key { pipeline: self.record, position: self.position };
+        execution.commit(Some((key, &self.previous)))?;
+        self.previous = vec![self.position];
+        Ok(())
+    }
+
+    /// Ends an attempt that met with a fault.
+    fn overcome(
+        &mut self,
+        mut execution: Execution,
+        group: &mut Group<Self>,
+        fault: Fault,
+    ) -> Result<u64, Setback> {
+        let is_over = match &fault {
+            Fault::Lost(_) => true,
+            Fault::Doubt(error) if is_lost(error) => true,
+            _ => !execution.roll_back(),
+        };
+        let has_record = execution.session.server.has_record;
+        if is_over {
+            self.lost = Some(execution.session.server.clone());
+        }
+        match fault {
+            Fault::Doubt(error) => {
+                tracing::debug!(%error, "a commit failed, or its answer did not come");
+                if !has_record && !is_over && is_transient(&error) {
+                    // Nothing but the server's word says so.
+                    self.session = Some(execution.session);
+                    return Err(Setback::Again(Error::Server(error)));
+                }
+                if !has_record {
+                    self.has_unsettled = true;
+                    let why = format!("there is no table `{}`", crate::record::TABLE);
+                    return Err(fatal(Unsettled { key: None, why }));
+                }
+                let key = Key { pipeline: self.record, position: self.position };
+                let session = (!is_over).then_some(&mut execution.session);
+                match settle::settle(&self.connector, session, key, self.settle_max) {
+                    Ok(settled) => {
+                        // The row is there either way.
+                        self.previous.push(self.position);
+                        if settled == Settled::Committed {
+                            deliver(group, &mut execution);
+                        }
+                        if !is_over {
+                            self.session = Some(execution.session);
+                        }
+                        if settled == Settled::Committed {
+                            return Ok(1);
+                        }
+                        Err(if is_transient(&error) {
+                            Setback::Again(Error::Server(error))
+                        } else if is_over {
+                            Setback::Lost(Some(error))
+                        } else {
+                            Setback::Refused(Error::Server(error))
+                        })
+                    }
+                    Err(unsettled) => {
+                        self.has_unsettled = true;
+                        Err(fatal(unsettled))
+                    }
+                }
+            }
+            Fault::Ended => Err(Setback::Fatal(Arc::new(Error::Ended))),
+            Fault::Lost(error) => Err(Setback::Lost(error)),
+            Fault::Undone | Fault::Again(_) | Fault::Refused(_) if is_over => {
+                Err(Setback::Lost(None))
+            }
+            fault => {
+                self.session = Some(execution.session);
+                Err(match fault {
+                    Fault::Again(error) => Setback::Again(Error::Server(error)),
+                    // The table of outcomes may be gone, which a new connection finds out.
+                    Fault::Refused(error) => {
+                        self.session = None;
+                        Setback::Refused(Error::Server(error))
+                    }
+                    _ => Setback::Undone,
+                })
+            }
+        }
+    }
+}
+
+fn fatal(unsettled: Unsettled) -> Setback {
+    Setback::Fatal(Arc::new(Error::Unsettled(unsettled)))
+}
+
+/// Connects, again and again, but no longer than `within`.
+pub(crate) fn reconnect(
+    connector: &Connector,
+    used: Use,
+    within: Duration,
+) -> Result<Session, Error> {
+    let until = Instant::now() + within;
+    let mut attempts = 0;
+    loop {
+        match connector.connect(used) {
+            Err(error @ Error::Connect { .. }) if Instant::now() < until => {
+                tracing::debug!(%error, attempts, "no server can be reached");
+                thread::sleep(pause(attempts));
+                attempts += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Runs the members in turn, up to the answer to the last of them or to a fault.
+fn run_members(
+    execution: &mut Execution,
+    group: &mut Group<Writer>,
+    members: &mut Vec<Member>,
+    size: usize,
+) {
+    let mut at = 0;
+    while !execution.has_fault() {
+        if at == members.len() {
+            match (at < size).then(|| group.next_member()).flatten() {
+                Some(index) => members.push(Member { index, has_run: false }),
+                None => break,
+            }
+        }
+        let member = members[at];
+        if member.has_run && group.passed_deadline(member.index) {
+            group.refuse(member.index, NotRun::DeadlinePassed);
+            members.remove(at);
+            continue;
+        }
+        members[at].has_run = true;
+        at += 1;
+        execution.begin_member(member.index);
+        let mut tx = Transaction { part: Part::Live(execution) };
+        let ran = if member.has_run {
+            group.rerun(member.index, &mut tx)
+        } else {
+            group.run(member.index, &mut tx)
+        };
+        if ran != Ran::Completed && execution.is_touched() && !execution.has_fault() {
+            execution.undo_member();
+        }
+    }
+    execution.send_all();
+}
+
+/// Tells the plans what they came to.
+fn deliver(group: &mut Group<Writer>, execution: &mut Execution) {
+    let plans: Vec<(usize, Result<Vec<StatementResult>, Error>)> = execution.take_plans().collect();
+    for (member, result) in plans {
+        let mut tx = Transaction { part: Part::Deliver(Some(result)) };
+        group.run(member, &mut tx);
+    }
+}
+
+/// No server can be reached: nothing of these was sent.
+fn refuse_all(group: &mut Group<Writer>, members: &[Member], error: Error) {
+    let cause: Cause = Arc::new(error);
+    for member in members {
+        group.refuse(member.index, NotRun::Unavailable(cause.clone()));
+    }
+    while let Some(index) = group.next_member() {
+        group.refuse(index, NotRun::Unavailable(cause.clone()));
+    }
+}
+
+impl Flush for Flusher {
+    fn flush(&self) -> Result<(), Cause> {
+        self.barrier().map_err(|error| Arc::new(error) as Cause)
+    }
+}

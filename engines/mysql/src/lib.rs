@@ -1,0 +1,63 @@
+//! The MySQL engine of groupcommit: transactions as plain data, many to a commit, on MariaDB, Galera
+//! clusters and MySQL.
+//!
+//! ```text
+//!  members ──► START TRANSACTION; m0; m1; m2; m3 ...     one text, one round trip
+//!          ──► record; COMMIT                            once every answer is good: flushed, and
+//!                └──► tickets resolve                         certified by the cluster's nodes
+//! ```
+//!
+//! The protocol knows one request at a time, but a request may hold many statements. So the
+//! statements of a group are written out with their parameters and travel as one text. What a
+//! parameter means does not change by that: the text is taken apart by the rules of the server, which
+//! is asked as well, and each value is written as a literal of its own type.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use groupcommit_mysql::{Database, Statement};
+//!
+//! let db = Database::open("mysql://app@db.example.org/app")?;
+//! let ticket = db.submit_statements(vec![
+//!     Statement::new("UPDATE stock SET left_over = left_over - 1 WHERE id = ?", [7.into()]),
+//!     Statement::new("INSERT INTO orders (item) VALUES (?)", [7.into()]),
+//! ]);
+//! let results = ticket.wait()?; // committed and durable; or `.await`
+//! println!("order {:?}", results[1].last_insert_id);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod database;
+mod engine;
+mod error;
+mod exclusive;
+mod execution;
+mod flusher;
+mod literal;
+mod open;
+mod readers;
+mod record;
+mod runtime;
+mod session;
+mod settle;
+mod sizes;
+mod sql;
+mod transaction;
+mod url;
+mod value;
+
+pub use database::{Database, Submission};
+pub use error::{Error, Unsettled};
+pub use exclusive::Exclusive;
+pub use open::{Options, Warning};
+pub use readers::Rows;
+pub use settle::Settled;
+pub use transaction::Transaction;
+
+#[doc(hidden)]
+pub use groupcommit_core::Formation;
+pub use groupcommit_core::{
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+};
+pub use groupcommit_statement::{Statement, StatementResult, Value};
+pub use mysql_async;

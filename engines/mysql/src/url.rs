@@ -1,0 +1,129 @@
+//! The URL: one or several servers, and how connections to them are protected.
+
+use std::borrow::Cow;
+
+use mysql_async::{Opts, OptsBuilder, SslOpts};
+
+use crate::{Error, session::leaves_the_machine};
+
+/// One set of options for each server that the URL names.
+///
+/// `ssl-mode` says `DISABLED` or `REQUIRED`; without it connections that leave the machine are
+/// encrypted. `roots` are the certificates to trust, in place of the system's.
+pub(crate) fn servers(url: &str, roots: Option<&[Vec<u8>]>) -> Result<Vec<Opts>, Error> {
+    let (url, ssl_mode) = without_ssl_mode(url)?;
+    let mut servers = Vec::new();
+    for url in one_by_one(&url)? {
+        let opts = Opts::from_url(&url).map_err(|error| Error::Url(error.to_string()))?;
+        let encrypt = ssl_mode.unwrap_or_else(|| leaves_the_machine(&opts))
+            || (ssl_mode.is_none() && opts.ssl_opts().is_some());
+        let given = opts.ssl_opts().cloned();
+        // Its own choice of a socket would take connections elsewhere than to the URL's port.
+        let mut builder =
+            OptsBuilder::from_opts(opts).prefer_socket(false).stmt_cache_size(0).tcp_nodelay(true);
+        builder = builder.ssl_opts(if encrypt { Some(trusting(given, roots)?) } else { None });
+        servers.push(builder.into());
+    }
+    Ok(servers)
+}
+
+/// Takes `ssl-mode` out of the URL: whether to encrypt, where it says so.
+fn without_ssl_mode(url: &str) -> Result<(Cow<'_, str>, Option<bool>), Error> {
+    let Some((before, query)) = url.split_once('?') else { return Ok((url.into(), None)) };
+    let mut mode = None;
+    let mut kept = Vec::new();
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some(("ssl-mode", value)) => {
+                mode = Some(match value.to_ascii_uppercase().as_str() {
+                    "DISABLED" => false,
+                    "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" => true,
+                    _ => {
+                        let said = "`ssl-mode` is DISABLED or REQUIRED; without it, connections \
+                                    that leave the machine are encrypted";
+                        return Err(Error::Url(said.to_owned()));
+                    }
+                });
+            }
+            _ => kept.push(pair),
+        }
+    }
+    let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
+    Ok((format!("{before}{query}").into(), mode))
+}
+
+/// A URL for each of the hosts, which commas separate.
+fn one_by_one(url: &str) -> Result<Vec<String>, Error> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(Error::Url("it has no `://`".to_owned()));
+    };
+    let scheme = if scheme == "mariadb" { "mysql" } else { scheme };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, hosts) = match authority.rfind('@') {
+        Some(at) => authority.split_at(at + 1),
+        None => ("", authority),
+    };
+    Ok(hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect())
+}
+
+fn trusting(given: Option<SslOpts>, roots: Option<&[Vec<u8>]>) -> Result<SslOpts, Error> {
+    let found;
+    let roots = if let Some(roots) = roots {
+        roots
+    } else {
+        found = rustls_native_certs::load_native_certs()
+            .certs
+            .iter()
+            .map(|certificate| certificate.as_ref().to_vec())
+            .collect::<Vec<_>>();
+        if found.is_empty() {
+            return Err(Error::Tls(
+                "the system has no certificates to trust; install them (`ca-certificates`), give \
+                 your own with `Options::root_certificates`, or say `ssl-mode=DISABLED` in the URL"
+                    .to_owned(),
+            ));
+        }
+        &found
+    };
+    let roots = roots.iter().map(|root| root.clone().into()).collect();
+    Ok(given.unwrap_or_default().with_root_certs(roots).with_disable_built_in_roots(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_of_a_url_becomes_a_server() {
+        let servers = servers("mysql://u:p%40@a.example.org,b:3307/db?ssl-mode=disabled", None);
+        let shown: Vec<String> = servers
+            .unwrap()
+            .iter()
+            .map(|opts| {
+                assert_eq!((opts.user(), opts.pass()), (Some("u"), Some("p@")));
+                assert_eq!(opts.db_name(), Some("db"));
+                format!("{}:{}", opts.ip_or_hostname(), opts.tcp_port())
+            })
+            .collect();
+        assert_eq!(shown, ["a.example.org:3306", "b:3307"]);
+    }
+
+    #[test]
+    fn what_leaves_the_machine_is_encrypted_unless_told_otherwise() {
+        let root = vec![vec![1]];
+        for (url, expected) in [
+            ("mysql://a@db.example.org/a", true),
+            ("mysql://a@10.0.0.1/a?ssl-mode=disabled", false),
+            ("mysql://a@127.0.0.1/a", false),
+            ("mysql://a@localhost/a?ssl-mode=REQUIRED", true),
+            ("mysql://a@127.0.0.1/a?require_ssl=true", true),
+            ("mysql://a@elsewhere/a?socket=/run/mysqld/mysqld.sock", false),
+        ] {
+            let servers = servers(url, Some(&root)).unwrap();
+            assert_eq!(servers[0].ssl_opts().is_some(), expected, "{url}");
+        }
+        assert!(servers("mysql://a@b/a?ssl-mode=perhaps", None).is_err());
+        assert!(servers("postgres://a@b/a", None).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Reads over a bounded number of connections.
+
+use std::{pin::pin, thread};
+
+use groupcommit_mysql::{Database, Failure, Rejected, Statement, Value, mysql_async};
+
+use crate::server::{database, insert, open, shared};
+
+fn numbers(to: i64) -> Statement {
+    let sql = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?) \
+               SELECT i FROM n";
+    Statement::new(sql, [to.into()])
+}
+
+#[test]
+fn rows_arrive_as_a_stream() {
+    let db = open();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut rows = pin!(db.read_rows(&numbers(900))).await.unwrap();
+        assert_eq!(rows.columns(), ["i"]);
+        for expected in 1..=500 {
+            assert_eq!(rows.next().await.unwrap().unwrap(), [Value::Int(expected)]);
+        }
+        drop(rows);
+        assert_eq!(db.read_async(&numbers(3)).await.unwrap().rows.len(), 3);
+    });
+}
+
+#[test]
+fn many_readers_share_few_connections() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::options().readers(2).open(&url).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                for to in 1..20 {
+                    let rows = db.read(&numbers(to)).unwrap().rows;
+                    assert_eq!(rows.len(), usize::try_from(to).unwrap());
+                }
+            });
+        }
+    });
+    let sql = format!("SELECT count(*) FROM information_schema.processlist WHERE db = '{name}'");
+    assert_eq!(shared().sql(&sql).unwrap().trim(), "3");
+}
+
+#[test]
+fn a_read_writes_nothing_and_goes_on_after_its_connection_was_ended() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::options().readers(1).open(&url).unwrap();
+    db.submit_statements(vec![insert(1)]).wait().unwrap();
+    match db.read(&insert(2)) {
+        Err(Failure::Rejected(Rejected::Caller(groupcommit_mysql::Error::Server(
+            mysql_async::Error::Server(said),
+        )))) => assert_eq!(said.code, 1792),
+        other => panic!("{other:?}"),
+    }
+    let all = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+    let connections = shared().sql(&all).unwrap();
+    assert_eq!(connections.lines().count(), 2);
+    for id in connections.lines() {
+        shared().sql(&format!("KILL {id}")).unwrap();
+    }
+    assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
+    db.submit_statements(vec![insert(3)]).wait().unwrap();
+    assert_eq!(crate::server::ids(&db), [1, 3]);
+}

@@ -1,0 +1,99 @@
+//! Servers and statements under which a ticket would lie.
+
+use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Value, Warning};
+use groupcommit_testkit::servers::mysql::Kind;
+
+use crate::server::{ids, insert, open, start};
+
+#[test]
+fn a_server_that_does_not_flush_is_refused_and_torn_pages_are_warned_of() {
+    let servers = start(Kind::Single);
+    let open = || Database::open(&servers.url());
+    let db = open().unwrap();
+    assert_eq!(db.warnings(), []);
+    for (setting, value) in [("innodb_flush_log_at_trx_commit", "2"), ("read_only", "1")] {
+        let set = |value: &str| servers.sql(&format!("SET GLOBAL {setting} = {value}")).unwrap();
+        set(value);
+        match open() {
+            Err(Error::Setting { name, value: found, .. }) => {
+                assert_eq!((name, found.as_str()), (setting, value));
+            }
+            Err(Error::ReadOnly(_)) => assert_eq!(setting, "read_only"),
+            other => panic!("{other:?}"),
+        }
+        set(if setting == "read_only" { "0" } else { "1" });
+    }
+    drop(db);
+    servers.crash_and_restart(&["log_bin=log", "innodb_doublewrite=OFF"]).unwrap();
+    let refused = open();
+    assert!(matches!(refused, Err(Error::Setting { name: "sync_binlog", .. })), "{refused:?}");
+    servers.sql("SET GLOBAL sync_binlog = 1").unwrap();
+    assert_eq!(open().unwrap().warnings(), [Warning::TornPages]);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn what_would_end_the_transaction_of_others_is_refused() {
+    let db = open();
+    db.exclusive(|alone| alone.batch("CREATE PROCEDURE ends() COMMIT")).unwrap();
+    for sql in [
+        "COMMIT",
+        "ROLLBACK",
+        "/* x */ SET autocommit = 1",
+        "SAVEPOINT a",
+        "CREATE TABLE u (a INT)",
+        "TRUNCATE t",
+        "LOCK TABLES t WRITE",
+        "CALL ends()",
+        "/*! COMMIT */",
+        "BEGIN NOT ATOMIC COMMIT; END",
+        "EXECUTE IMMEDIATE 'COMMIT'",
+    ] {
+        let plan = vec![insert(1), Statement::new(sql, [])];
+        let refused = db.submit_statements(plan).wait();
+        assert!(
+            matches!(
+                refused,
+                Err(Failure::Rejected(Rejected::Caller(
+                    Error::Forbidden(_) | Error::Several | Error::Server(_)
+                )))
+            ),
+            "{sql}: {refused:?}"
+        );
+    }
+    assert_eq!(ids(&db), [0_i64; 0]);
+    let read = db.read(&Statement::new("SELECT 1 FROM groupcommit_outcome WHERE position > 0", []));
+    assert_eq!(read.unwrap().rows, [] as [Vec<Value>; 0]); // nothing was ever committed
+}
+
+#[test]
+fn a_statement_is_refused_that_is_more_than_one_or_has_other_parameters() {
+    let db = open();
+    let refused = |statement: Statement| match db.submit_statements(vec![statement]).wait() {
+        Err(Failure::Rejected(Rejected::Caller(error))) => error,
+        other => panic!("{other:?}"),
+    };
+    let two = refused(Statement::new("DO 1; INSERT INTO t VALUES (1, 'a')", []));
+    assert!(matches!(two, Error::Several), "{two:?}");
+    let open = refused(Statement::new("SELECT 'a", []));
+    assert!(matches!(open, Error::Unfinished("'")), "{open:?}");
+    let missing = refused(Statement::new("SELECT ?", []));
+    assert!(matches!(missing, Error::Parameters { expected: 1, given: 0 }), "{missing:?}");
+    let none = refused(Statement::new("SELECT ?", [f64::NAN.into()]));
+    assert!(matches!(none, Error::NotFinite(_)), "{none:?}");
+    let large = refused(Statement::new("SELECT ?", ["x".repeat(17 << 20).into()]));
+    assert!(matches!(large, Error::TooLarge { .. }), "{large:?}");
+    assert_eq!(ids(&db), [0_i64; 0]);
+}
+
+#[test]
+fn an_exclusive_that_leaves_a_transaction_open_is_rejected_and_undone() {
+    let db = open();
+    let left = db.exclusive(|alone| {
+        alone.batch("START TRANSACTION")?;
+        alone.run(&insert(1))
+    });
+    assert!(matches!(left, Err(Failure::Rejected(Rejected::Engine(_)))), "{left:?}");
+    db.submit_statements(vec![insert(1)]).wait().unwrap();
+    assert_eq!(ids(&db), [1]);
+}

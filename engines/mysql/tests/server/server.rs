@@ -1,0 +1,80 @@
+//! The servers that the tests share, and a database of its own for each test.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
+
+use groupcommit_mysql::{Database, Statement, Value};
+use groupcommit_testkit::servers::{
+    Life,
+    mysql::{self, INSTALL, Kind, Servers},
+};
+
+/// Starts servers that end with this process.
+pub(crate) fn start(kind: Kind) -> Servers {
+    match mysql::install_if_missing() {
+        Ok(()) => mysql::start(kind, Life::Process).unwrap(),
+        Err(trouble) => {
+            let is_required =
+                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
+            assert!(!is_required, "{trouble}");
+            eprintln!("skipped: the tests of the MySQL engine; {INSTALL}");
+            std::process::exit(0)
+        }
+    }
+}
+
+/// The server that most tests share.
+pub(crate) fn shared() -> &'static Servers {
+    static SHARED: OnceLock<Servers> = OnceLock::new();
+    SHARED.get_or_init(|| start(Kind::Single))
+}
+
+/// The cluster that tests share which stop none of its nodes.
+pub(crate) fn cluster() -> &'static Servers {
+    static SHARED: OnceLock<Servers> = OnceLock::new();
+    SHARED.get_or_init(|| start(Kind::Galera))
+}
+
+/// A new database on `servers`, with the table `t`; its URL, for a client that connects to `hosts`.
+pub(crate) fn database_through(servers: &Servers, hosts: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("test_{count}");
+    servers
+        .sql(&format!(
+            "CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin; \
+             CREATE TABLE {name}.t (id BIGINT PRIMARY KEY, v TEXT NOT NULL)"
+        ))
+        .unwrap();
+    format!("mysql://root@{hosts}/{name}")
+}
+
+pub(crate) fn at(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+pub(crate) fn database() -> String {
+    database_through(shared(), &at(shared().port(0)))
+}
+
+/// Opens a new database.
+pub(crate) fn open() -> Database {
+    Database::open(&database()).unwrap()
+}
+
+pub(crate) fn insert(id: i64) -> Statement {
+    Statement::new("INSERT INTO t VALUES (?, ?)", [id.into(), format!("row {id}").into()])
+}
+
+pub(crate) fn ids(db: &Database) -> Vec<i64> {
+    let all = Statement::new("SELECT id FROM t ORDER BY id", []);
+    let rows = db.read(&all).unwrap().rows;
+    rows.into_iter()
+        .map(|row| match row[0] {
+            Value::Int(id) => id,
+            ref other => panic!("{other:?} is no id"),
+        })
+        .collect()
+}

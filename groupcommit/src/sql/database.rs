@@ -1,0 +1,336 @@
+//! The database as a caller sees it, whichever it is.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    Engine, Error, Rows, Statement, StatementResult, StatementsFailure, StatementsTicket,
+    speak::Speak,
+};
+use crate::{Failure, Limits, Rejected, Stats, Submit as _, Terms, Unknown};
+
+/// A database that speaks SQL, opened by a URL. Cheap to clone; clones are the same database.
+///
+/// A transaction is plain data: statements with their parameters, which run in turn, all or none.
+/// What only one engine has (closures, a connection of its own) is reached through that engine's
+/// own `Database`.
+///
+/// Dropping the last clone stops admission and lets what was admitted finish in the background;
+/// [`close`](Self::close) waits for it.
+///
+/// # Durability
+///
+/// A ticket resolves to `Ok` only when the transaction is committed and durable, as the engine's
+/// own `Database` says what that is.
+#[derive(Clone)]
+pub struct Database {
+    opened: Opened,
+}
+
+#[derive(Clone)]
+enum Opened {
+    #[cfg(feature = "sqlite")]
+    Sqlite(super::sqlite::Sqlite),
+    #[cfg(feature = "mysql")]
+    Mysql(super::mysql::Mysql),
+    #[cfg(feature = "postgres")]
+    Postgres(super::postgres::Postgres),
+}
+
+/// Does the same with whichever engine it is.
+macro_rules! with {
+    ($database:expr, $engine:ident => $run:expr) => {
+        match &$database.opened {
+            #[cfg(feature = "sqlite")]
+            Opened::Sqlite($engine) => $run,
+            #[cfg(feature = "mysql")]
+            Opened::Mysql($engine) => $run,
+            #[cfg(feature = "postgres")]
+            Opened::Postgres($engine) => $run,
+        }
+    };
+}
+
+/// What became of a transaction whose outcome was unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It is in the database, and durable.
+    Committed,
+    /// It is not, and never will be.
+    RolledBack,
+}
+
+/// How to open a database otherwise than [`Database::connect`] does.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub(super) limits: Option<Limits>,
+    pub(super) readers: Option<usize>,
+}
+
+impl Options {
+    /// How much may be in flight at once.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// How many connections asynchronous reads share, however many read at once: on a server all
+    /// reads.
+    #[must_use]
+    pub fn readers(mut self, connections: usize) -> Self {
+        self.readers = Some(connections.max(1));
+        self
+    }
+
+    /// Opens the database at `url`; see [`Database::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn connect(&self, url: &str) -> Result<Database, Error> {
+        let opened = match Engine::of_url(url)? {
+            #[cfg(feature = "sqlite")]
+            Engine::Sqlite => Opened::Sqlite(super::sqlite::Sqlite::connect(url, self)?),
+            #[cfg(feature = "mysql")]
+            Engine::Mysql => Opened::Mysql(super::mysql::Mysql::connect(url, self)?),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres => Opened::Postgres(super::postgres::Postgres::connect(url, self)?),
+            #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
+            engine => {
+                return Err(Error::url(format!(
+                    "this program was built without {engine}; add the feature `{engine}` of groupcommit"
+                )));
+            }
+        };
+        Ok(Database { opened })
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("engine", &self.engine()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens the database at `url`: a file is created if it is missing; a server is connected to.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the database from being used so that every promise holds.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Options::default().connect(url)
+    }
+
+    /// How to open a database otherwise than [`Database::connect`] does.
+    #[must_use]
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    /// Which engine it is.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        match &self.opened {
+            #[cfg(feature = "sqlite")]
+            Opened::Sqlite(_) => Engine::Sqlite,
+            #[cfg(feature = "mysql")]
+            Opened::Mysql(_) => Engine::Mysql,
+            #[cfg(feature = "postgres")]
+            Opened::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    /// Reasons to doubt what a commit promises here, as sentences; none as it is installed.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        with!(self, engine => engine.warnings())
+    }
+
+    /// Submits a transaction and returns its ticket at once: its statements run in turn, all or
+    /// none. Blocks only while admission is full ([`Limits`]).
+    pub fn submit(&self, statements: Vec<Statement>) -> StatementsTicket {
+        self.submit_with(Terms::default(), statements)
+    }
+
+    /// As [`submit`](Self::submit), with a deadline; what the statements hold in memory is added to
+    /// [`Terms::bytes`].
+    pub fn submit_with(&self, terms: Terms, statements: Vec<Statement>) -> StatementsTicket {
+        let (terms, plan) = prepared(terms, statements);
+        with!(self, engine => engine.database().submit_with(terms, plan_of(engine, plan)))
+    }
+
+    /// As [`submit`](Self::submit), waiting for admission without blocking.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready submits nothing.
+    pub async fn submit_async(&self, statements: Vec<Statement>) -> StatementsTicket {
+        let (terms, plan) = prepared(Terms::default(), statements);
+        with!(self, engine => {
+            engine.database().submit_async_with(terms, plan_of(engine, plan)).await
+        })
+    }
+
+    /// As [`submit`](Self::submit), but refuses instead of waiting for room.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRun`](crate::NotRun), as why it was not admitted.
+    pub fn try_submit(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<StatementsTicket, crate::NotRun> {
+        let (terms, plan) = prepared(Terms::default(), statements);
+        with!(self, engine => {
+            let admitted = engine.database().try_submit_with(terms, plan_of(engine, plan));
+            admitted.map_err(|refused| refused.reason)
+        })
+    }
+
+    /// Runs a transaction and blocks until it is durable.
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`] that it came to.
+    pub fn transact(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<StatementResult>, StatementsFailure> {
+        let (terms, plan) = prepared(Terms::default(), statements);
+        with!(self, engine => engine.database().transact_with(terms, plan_of(engine, plan)))
+    }
+
+    /// As [`submit`](Self::submit), with a callback in place of a ticket; it is called once, off
+    /// the critical path.
+    pub fn submit_then(
+        &self,
+        statements: Vec<Statement>,
+        callback: impl FnOnce(Result<Vec<StatementResult>, StatementsFailure>) + Send + 'static,
+    ) {
+        let (terms, plan) = prepared(Terms::default(), statements);
+        with!(self, engine => {
+            engine.database().submit_then_with(terms, plan_of(engine, plan), callback);
+        });
+    }
+
+    /// Runs statements alone, between groups and outside any transaction, each committing by
+    /// itself: for what cannot share a transaction, such as `VACUUM`.
+    ///
+    /// # Durability
+    ///
+    /// When it returns `Ok`, everything that they committed is durable.
+    ///
+    /// # Errors
+    ///
+    /// What the first came to that failed. What those before it committed stays.
+    pub fn exclusive(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<StatementResult>, StatementsFailure> {
+        with!(self, engine => engine.exclusive(statements))
+    }
+
+    /// Runs one statement that only reads, in a snapshot of its own, and blocks until its rows are
+    /// here.
+    ///
+    /// Sees every transaction whose ticket resolved before the call, and possibly some that are
+    /// committed and not yet durable; [`read_durable`](Self::read_durable) waits until they are.
+    ///
+    /// # Errors
+    ///
+    /// What the database says.
+    pub fn read(&self, read: &Statement) -> Result<StatementResult, StatementsFailure> {
+        with!(self, engine => engine.read(read))
+    }
+
+    /// As [`read`](Self::read), without blocking, and over a bounded number of connections however
+    /// many read at once.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future discards the rows; the database may still run the statement.
+    pub async fn read_async(&self, read: &Statement) -> Result<StatementResult, StatementsFailure> {
+        let rows = self.read_rows(read).await?;
+        rows.collect().await.map_err(|error| Failure::Rejected(Rejected::Caller(error)))
+    }
+
+    /// As [`read_async`](Self::read_async), and hands out the rows as they arrive.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there.
+    pub async fn read_rows(&self, read: &Statement) -> Result<Rows, StatementsFailure> {
+        with!(self, engine => engine.read_rows(read).await)
+    }
+
+    /// As [`read`](Self::read), and returns when nothing that it saw can be lost any more.
+    ///
+    /// # Errors
+    ///
+    /// As there, and when it could not be made durable.
+    pub fn read_durable(&self, read: &Statement) -> Result<StatementResult, StatementsFailure> {
+        with!(self, engine => engine.read_durable(read))
+    }
+
+    /// Settles an outcome that was [unknown](Failure::Unknown), here or before the database was
+    /// opened again, from the database's own record. `None` where there is no such record, as of
+    /// SQLite: there, what a database opened again holds is the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the database has a record and cannot be asked.
+    pub fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
+        with!(self, engine => engine.resolve(unknown))
+    }
+
+    /// Blocks until everything submitted before this call is resolved.
+    ///
+    /// # Errors
+    ///
+    /// When a commit or a flush failed, now or before.
+    pub fn flush(&self) -> Result<(), StatementsFailure> {
+        with!(self, engine => engine.flush())
+    }
+
+    /// What the database has done since it was opened.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        with!(self, engine => engine.database().statistics())
+    }
+
+    /// Stops admission, waits until everything admitted is resolved, and closes the database.
+    /// Other clones then refuse everything.
+    ///
+    /// # Errors
+    ///
+    /// When a commit or a flush had failed.
+    pub fn close(&self) -> Result<(), Error> {
+        with!(self, engine => engine.close())
+    }
+}
+
+fn prepared(mut terms: Terms, statements: Vec<Statement>) -> (Terms, Arc<[Statement]>) {
+    terms.bytes += statements.iter().map(Statement::bytes).sum::<usize>();
+    (terms, statements.into())
+}
+
+fn plan_of<S: Speak>(
+    _: &S,
+    plan: Arc<[Statement]>,
+) -> impl FnMut(
+    &mut <S::Submit as crate::Submit>::Transaction<'_>,
+) -> Result<Vec<StatementResult>, Error>
++ Send
++ 'static
++ use<S> {
+    S::plan(plan)
+}

@@ -1,0 +1,130 @@
+//! The one error type, which keeps what the database itself said.
+
+use std::{error::Error as StdError, fmt, sync::Arc};
+
+use super::kind::Kind;
+use crate::{Cause, Failure, NotRun, Rejected};
+
+/// What went wrong: its [`Kind`], the same for every database, and as its
+/// [source](StdError::source) what the database itself said, in the error type of its engine.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: Kind,
+    code: Option<Box<str>>,
+    cause: Cause,
+}
+
+impl Error {
+    /// What sort of error it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The database's own code, where it gave one: SQLite's extended result code, PostgreSQL's
+    /// SQLSTATE, MySQL's number.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.code.as_deref()
+    }
+
+    /// What the database said, in the error type of its engine or of its client.
+    #[must_use]
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// What the database said of a transaction or a read that came to `failure`, whoever noticed:
+    /// the statement, or the commit. `None` where it is not the database that said no.
+    #[must_use]
+    pub fn of_failure(failure: &Failure<Self>) -> Option<Self> {
+        match failure {
+            Failure::Rejected(Rejected::Caller(error)) => Some(error.clone()),
+            Failure::Rejected(Rejected::Engine(cause))
+            | Failure::NotRun(
+                NotRun::Busy(cause) | NotRun::Unavailable(cause) | NotRun::Failed(cause),
+            ) => Some(Self::of(cause.clone())),
+            Failure::Unknown(unknown) => Some(Self::of(unknown.cause().clone())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of(cause: Cause) -> Self {
+        if let Some(known) = cause.downcast_ref::<Self>() {
+            return known.clone();
+        }
+        let (kind, code) = classify(cause.as_ref());
+        Self { kind, code: code.map(Into::into), cause }
+    }
+
+    pub(super) fn from_engine(error: impl StdError + Send + Sync + 'static) -> Self {
+        Self::of(Arc::new(error))
+    }
+
+    /// A failure of an engine's own error type, in this one.
+    pub(super) fn from_failure<E>(failure: Failure<E>) -> Failure<Self>
+    where
+        E: StdError + Send + Sync + 'static,
+    {
+        match failure {
+            Failure::Rejected(Rejected::Caller(error)) => {
+                Failure::Rejected(Rejected::Caller(Self::from_engine(error)))
+            }
+            Failure::Rejected(Rejected::Engine(cause)) => {
+                Failure::Rejected(Rejected::Engine(cause))
+            }
+            Failure::Rejected(Rejected::Panicked(message)) => {
+                Failure::Rejected(Rejected::Panicked(message))
+            }
+            Failure::NotRun(reason) => Failure::NotRun(reason),
+            Failure::Unknown(unknown) => Failure::Unknown(unknown),
+            // Whatever else rejects it some day is the engine.
+            Failure::Rejected(other) => {
+                let message = format!("{:?}", Failure::Rejected(other));
+                Failure::Rejected(Rejected::Engine(message_cause(message)))
+            }
+        }
+    }
+
+    pub(super) fn url(why: impl Into<String>) -> Self {
+        Self { kind: Kind::Url, code: None, cause: message_cause(why.into()) }
+    }
+}
+
+fn message_cause(message: String) -> Cause {
+    Arc::from(Box::<dyn StdError + Send + Sync>::from(message))
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        match &self.code {
+            Some(code) => write!(f, " (code {code})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.cause.as_ref())
+    }
+}
+
+/// The kind, and the database's own code.
+pub(super) fn classify(error: &(dyn StdError + 'static)) -> (Kind, Option<String>) {
+    let mut known = None;
+    #[cfg(feature = "sqlite")]
+    {
+        known = known.or_else(|| super::sqlite::classify(error));
+    }
+    #[cfg(feature = "mysql")]
+    {
+        known = known.or_else(|| super::mysql::classify(error));
+    }
+    #[cfg(feature = "postgres")]
+    {
+        known = known.or_else(|| super::postgres::classify(error));
+    }
+    known.unwrap_or((Kind::Other, None))
+}

@@ -1,0 +1,43 @@
+//! What an engine has to say for itself to be opened by a URL: as little as can be.
+
+use std::{future::Future, sync::Arc};
+
+use super::{Error, Rows, Settled, Statement, StatementResult};
+use crate::{Failure, Submit, Unknown};
+
+/// What the statements of a transaction came to.
+pub(super) type Results = Vec<StatementResult>;
+
+/// One engine behind [`Database`](super::Database).
+pub(super) trait Speak: Clone + Send + Sync + 'static {
+    /// Its database.
+    type Submit: Submit;
+
+    fn database(&self) -> &Self::Submit;
+
+    /// The closure of a transaction that is plain data.
+    fn plan(
+        statements: Arc<[Statement]>,
+    ) -> impl FnMut(&mut <Self::Submit as Submit>::Transaction<'_>) -> Result<Results, Error>
+    + Send
+    + 'static;
+
+    fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>>;
+
+    fn read_rows(
+        &self,
+        read: &Statement,
+    ) -> impl Future<Output = Result<Rows, Failure<Error>>> + Send;
+
+    fn read_durable(&self, read: &Statement) -> Result<StatementResult, Failure<Error>>;
+
+    fn exclusive(&self, statements: Vec<Statement>) -> Result<Results, Failure<Error>>;
+
+    fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error>;
+
+    fn warnings(&self) -> Vec<String>;
+
+    fn flush(&self) -> Result<(), Failure<Error>>;
+
+    fn close(&self) -> Result<(), Error>;
+}
