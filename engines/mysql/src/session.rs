@@ -420,9 +420,17 @@ pub(crate) fn code(error: &ServerError) -> Option<u16> {
 /// Whether the connection, or the use of its server, went with it: it is shutting down, left its
 /// cluster, became read-only, or ended the connection.
 pub(crate) fn is_lost(error: &ServerError) -> bool {
-    const LOST: [u16; 8] = [1047, 1053, 1077, 1079, 1290, 1927, 3169, 4031];
-    code(error).is_none_or(|code| LOST.contains(&code))
+    const LOST: [u16; 7] = [1047, 1053, 1077, 1079, 1927, 3169, 4031];
+    match error {
+        // Options other than this one keep a single statement from being run.
+        ServerError::Server(said) if said.code == PREVENTED => said.message.contains("read-only"),
+        ServerError::Server(said) => LOST.contains(&said.code),
+        _ => true,
+    }
 }
+
+/// An option of the server does not allow the statement.
+const PREVENTED: u16 = 1290;
 
 /// Whether the whole transaction is rolled back because of others, and may be run again.
 pub(crate) fn is_transient(error: &ServerError) -> bool {
