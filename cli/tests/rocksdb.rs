@@ -1,24 +1,11 @@
-//! Ingest into RocksDB: records under their key, rejects, --resume, and `kill -9` amid the records.
+//! Ingest into RocksDB: the cases of every key-value engine.
 
 mod common;
+mod keyed;
 
-use std::process::Command;
-
-use common::{Ended, Place};
+use common::Place;
 use groupcommit::rocksdb::rocksdb::IteratorMode;
 use groupcommit::rocksdb::{Database, Error};
-
-fn ingest(place: &Place, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
-    command.current_dir(place.path(".")).args(["ingest", "rocksdb:store"]).args(arguments);
-    command.stdin(std::process::Stdio::null());
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    command
-}
-
-fn run(place: &Place, arguments: &[&str]) -> Ended {
-    Ended::from(ingest(place, arguments).output().expect("runs"))
-}
 
 /// What is in a column family, keys and values as text.
 fn rows(place: &Place, family: &str) -> Vec<(String, String)> {
@@ -39,71 +26,4 @@ fn rows(place: &Place, family: &str) -> Vec<(String, String)> {
     rows
 }
 
-fn pair(key: &str, value: &str) -> (String, String) {
-    (key.to_owned(), value.to_owned())
-}
-
-#[test]
-fn records_of_a_csv_become_objects_under_their_key() {
-    let place = Place::new();
-    place.write("in.csv", "id,n,t\nb,1,x\na,2.5,\nb,3,y\n,4,z\n");
-    let arguments = ["--key", "id", "--rejects", "bad.csv", "in.csv", "--json"];
-    let ended = run(&place, &arguments).expect(1);
-    assert_eq!(ended.summary()["committed"], 3);
-    assert_eq!(
-        rows(&place, "records"),
-        [pair("a", r#"{"id":"a","n":2.5,"t":""}"#), pair("b", r#"{"id":"b","n":3.0,"t":"y"}"#)]
-    );
-    let rejects = place.rejects("bad.csv");
-    assert_eq!(rejects.len(), 1);
-    assert!(rejects[0][2].contains("missing or empty") && rejects[0][3] == ",4,z", "{rejects:?}");
-    // Again, finished: nothing is new, and the rejects are told again.
-    let arguments = ["--key", "id", "--rejects", "bad.csv", "in.csv", "--json", "--resume"];
-    let ended = run(&place, &arguments).expect(1);
-    assert_eq!(ended.summary()["records"], 0);
-    assert_eq!(place.rejects("bad.csv"), rejects);
-}
-
-#[test]
-fn lines_of_json_are_kept_as_they_are() {
-    let place = Place::new();
-    let line = r#"{"id": 7, "x": {"y": [1.50]}}"#;
-    place.write("in.ndjson", format!("{line}\n"));
-    run(&place, &["--key", "id", "-t", "mine", "in.ndjson"]).expect(0);
-    assert_eq!(rows(&place, "mine"), [pair("7", line)]);
-}
-
-#[test]
-fn wrong_usage_is_said() {
-    let place = Place::new();
-    place.write("in.csv", "id,n\n1,2\n");
-    run(&place, &["in.csv"]).expect(2).says("--key");
-    run(&place, &["--key", "other", "in.csv"]).expect(2).says("it has id, n");
-    run(&place, &["--key", "id", "--format", "sql", "in.csv"]).expect(2).says("no SQL");
-    place.run(&["-t", "t", "--key", "id", "in.csv"]).expect(2).says("lmdb:PATH");
-}
-
-#[test]
-fn any_moment_can_be_the_last() {
-    let place = Place::new();
-    let records = 20_000_u64;
-    let text = |number: u64| format!("{number:08},{}\n", number * 7);
-    let input: String =
-        std::iter::once("id,n\n".to_owned()).chain((1..=records).map(text)).collect();
-    place.write("in.csv", input);
-    let arguments = ["--key", "id", "--quiet", "--resume", "in.csv"];
-    for microseconds in [5_000, 30_000, 60_000, 120_000] {
-        let mut child = ingest(&place, &arguments).spawn().expect("starts");
-        // When the kill comes does not matter: every moment has to do.
-        std::thread::park_timeout(std::time::Duration::from_micros(microseconds));
-        child.kill().expect("kills");
-        child.wait().expect("ends");
-        let found = if place.path("store").exists() { rows(&place, "records") } else { Vec::new() };
-        let expected: Vec<_> = (1..=found.len() as u64).map(|n| format!("{n:08}")).collect();
-        assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), expected);
-    }
-    run(&place, &arguments).expect(0);
-    let found = rows(&place, "records");
-    assert_eq!(found.len() as u64, records);
-    assert_eq!(found[41], pair("00000042", r#"{"id":"00000042","n":294}"#));
-}
+keyed_cases!(keyed::Store { target: "rocksdb:store", rows });

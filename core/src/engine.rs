@@ -27,6 +27,12 @@ pub trait Engine: Send + Sized + 'static {
     /// The flusher of this engine; asked for once.
     fn flusher(&self) -> Self::Flusher;
 
+    /// Whether a commit waits for the disk by itself, before the flush does. Commits are dear then,
+    /// and a group takes in what arrives while it is executed, up to its caps. Asked for once.
+    fn commit_waits(&self) -> bool {
+        false
+    }
+
     /// Runs the members of `group` in order, isolated from each other, and commits them, in as few
     /// commits as may be, without waiting for the disk.
     ///

@@ -36,9 +36,10 @@ impl<E: Engine> Shared<E> {
     }
 
     /// Executes and flushes one transaction on the thread of its caller, who found the pipeline
-    /// idle and took the execute role. What arrives meanwhile is left to the pool.
+    /// idle and took the execute role. What arrives meanwhile is left to the pool: the caller may
+    /// hold a lock that another's transaction takes.
     pub(crate) fn lead(self: &Arc<Self>, entry: Entry<E>) {
-        let done = self.execute(VecDeque::from([entry]));
+        let done = self.execute(VecDeque::from([entry]), false);
         let (schedule_execute, flush) = {
             let mut state = lock(&self.state);
             state.hand_on(done.committed, done.leftover, done.emptied);
@@ -61,7 +62,7 @@ impl<E: Engine> Shared<E> {
     fn run_execute_role(self: &Arc<Self>) {
         loop {
             let Some(group) = self.formed().take_group() else { return };
-            let done = self.execute(group);
+            let done = self.execute(group, self.commit_waits);
             let next = {
                 let mut state = lock(&self.state);
                 state.hand_on(done.committed, done.leftover, done.emptied);
@@ -103,8 +104,9 @@ impl<E: Engine> Shared<E> {
         state
     }
 
-    /// Executes a group and seals it. Called only by the holder of the execute role.
-    fn execute(&self, entries: VecDeque<Entry<E>>) -> Done<E> {
+    /// Executes a group, with those who arrive meanwhile if it `is_open`, and seals it. Called only by
+    /// the holder of the execute role.
+    fn execute(self: &Arc<Self>, entries: VecDeque<Entry<E>>, is_open: bool) -> Done<E> {
         let failed = match &lock(&self.state).life {
             Life::Failed(cause) => Some(cause.clone()),
             Life::Open | Life::Closed => None,
@@ -119,6 +121,9 @@ impl<E: Engine> Shared<E> {
         let span = tracing::debug_span!("group", transactions = entries.len());
         let _entered = span.enter();
         let mut group = Group::new(entries, self.clock.clone(), self.execute_ns_max);
+        if is_open {
+            group = group.open_to(self);
+        }
         let result = self.run_engine(&mut group);
         let execute_ns = self.clock.now_ns().saturating_sub(group.started_ns);
         let leftover = group.entries.split_off(group.taken.min(group.entries.len()));

@@ -52,6 +52,15 @@ pub(crate) fn form_group(
     count
 }
 
+/// Whether the next of those that wait may join a group of so many `bytes` that is being executed.
+pub(crate) fn may_join(next: Waiting, bytes: usize) -> bool {
+    match next {
+        Waiting::Exclusive => false,
+        Waiting::Barrier => true,
+        Waiting::Transaction { bytes: own } => bytes.saturating_add(own) <= GROUP_BYTES_MAX,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Waiting::*, *};
@@ -85,5 +94,13 @@ mod tests {
         let one = Transaction { bytes: 1 };
         assert_eq!(form_group([Exclusive, one]), 1);
         assert_eq!(form_group([one, Barrier, Exclusive, one]), 2);
+    }
+
+    #[test]
+    fn what_joins_keeps_to_the_same_caps() {
+        assert!(!may_join(Exclusive, 0));
+        assert!(may_join(Barrier, GROUP_BYTES_MAX));
+        let one = Transaction { bytes: 1 };
+        assert!(may_join(one, GROUP_BYTES_MAX - 1) && !may_join(one, GROUP_BYTES_MAX));
     }
 }

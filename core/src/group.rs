@@ -7,6 +7,8 @@ use crate::{
     cell::{Body, Decision, Entry, Ran},
     clock::Clock,
     outcome::{Cause, NotRun},
+    shared::Shared,
+    sync::lock,
 };
 
 /// The transactions that one call of [`Engine::execute`] is given.
@@ -21,6 +23,10 @@ pub struct Group<E: Engine> {
     clock: Arc<dyn Clock>,
     execute_ns_max: u64,
     pace: Pace,
+    /// Where those wait who may still join; `None` when nobody may.
+    open_to: Option<Arc<Shared<E>>>,
+    /// Of all members, where others may join.
+    bytes: usize,
 }
 
 /// Watches a group's time without reading the clock for every member: while members are quick it
@@ -64,13 +70,31 @@ impl<E: Engine> std::fmt::Debug for Group<E> {
 }
 
 impl<E: Engine> Group<E> {
+    /// A group of `entries` alone.
     pub(crate) fn new(
         entries: VecDeque<Entry<E>>,
         clock: Arc<dyn Clock>,
         execute_ns_max: u64,
     ) -> Self {
         let (started_ns, pace) = (clock.now_ns(), Pace::default());
-        Self { entries, taken: 0, started_ns, reruns: 0, clock, execute_ns_max, pace }
+        Self {
+            entries,
+            taken: 0,
+            started_ns,
+            reruns: 0,
+            clock,
+            execute_ns_max,
+            pace,
+            open_to: None,
+            bytes: 0,
+        }
+    }
+
+    /// As it was, and open to what arrives in the queue of `shared` while it is executed.
+    pub(crate) fn open_to(mut self, shared: &Arc<Shared<E>>) -> Self {
+        self.open_to = Some(shared.clone());
+        self.bytes = self.entries.iter().map(|entry| entry.bytes).sum();
+        self
     }
 
     fn is_exhausted(&mut self, member: usize) -> bool {
@@ -84,7 +108,7 @@ impl<E: Engine> Group<E> {
     /// [`Ran::NotCalled`] when it is run. `None` when there are no more, or when the group has run
     /// long enough; the rest then goes into the next group.
     pub fn next_member(&mut self) -> Option<usize> {
-        while self.taken < self.entries.len() {
+        while self.taken < self.entries.len() || self.take_in() {
             let index = self.taken;
             if index > 0 && self.is_exhausted(index) {
                 return None;
@@ -97,6 +121,15 @@ impl<E: Engine> Group<E> {
             }
         }
         None
+    }
+
+    /// Takes in what has arrived meanwhile; `false` when nothing has, or nobody may join.
+    fn take_in(&mut self) -> bool {
+        let before = self.entries.len();
+        if let Some(shared) = &self.open_to {
+            lock(&shared.state).join(&mut self.entries, &mut self.bytes);
+        }
+        self.entries.len() > before
     }
 
     /// Runs, or runs again, the closure of a member in `tx`. A panic is caught.

@@ -88,13 +88,14 @@ impl<E: Engine> Drop for Pipeline<E> {
 impl<E: Engine> Pipeline<E> {
     /// A pipeline that drives `engine`.
     pub fn new(engine: E, settings: Settings) -> Self {
-        let flusher = engine.flusher();
+        let (flusher, commit_waits) = (engine.flusher(), engine.commit_waits());
         // The fields can be set to nothing, and then nobody would ever be let in.
         let limits = Limits::new(settings.limits.transactions, settings.limits.bytes);
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::new(limits, settings.formation)),
                 execute_ns_max: settings.formation.execute_ns_max(),
+                commit_waits,
                 limits,
                 engine: Mutex::new(engine),
                 flusher,

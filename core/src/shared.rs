@@ -25,6 +25,8 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) limits: Limits,
     /// How long a group's execution takes members in.
     pub(crate) execute_ns_max: u64,
+    /// So that a group takes in what arrives meanwhile.
+    pub(crate) commit_waits: bool,
     /// Locked by the holder of the execute role.
     pub(crate) engine: Mutex<E>,
     pub(crate) flusher: E::Flusher,

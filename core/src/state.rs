@@ -10,7 +10,7 @@ use crate::{
     cell::{Entry, Settle},
     clock::Clock,
     fate::Fate,
-    formation::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, form_group},
+    formation::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, form_group, may_join},
     hold::{Formation, Hold},
     outcome::{Cause, NotRun, Outcome},
     pool::Task,
@@ -228,6 +228,24 @@ impl<E: Engine> State<E> {
             }
         }
         Some(group)
+    }
+
+    /// Moves what waits into a group that is being executed, in order, as far as it may still grow;
+    /// `bytes` are those of the group.
+    pub(crate) fn join(&mut self, group: &mut VecDeque<Entry<E>>, bytes: &mut usize) {
+        if self.hold.is_some() || matches!(self.life, Life::Failed(_)) {
+            return;
+        }
+        let room = self.formation.transactions_max().saturating_sub(group.len());
+        for _ in 0..room {
+            let Some(next) = self.queue.front().filter(|next| may_join(next.waiting(), *bytes))
+            else {
+                return;
+            };
+            self.queued_bytes -= next.bytes;
+            *bytes += next.bytes;
+            group.extend(self.queue.pop_front());
+        }
     }
 
     fn account(&mut self, entry: &Entry<E>) {

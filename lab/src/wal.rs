@@ -3,7 +3,8 @@
 //!
 //! 1. Every condition writes the same entries, of 16-byte keys and 100-byte values of which half can
 //!    be compressed, one a call or transaction.
-//! 2. `readrandom` reads what `fillrandom` of the same condition and repeat left.
+//! 2. `readrandom` reads what `fillrandom` of the same condition and repeat left, and what that had
+//!    no time for is put in before: every condition reads among the same entries.
 //! 3. When the clock has stopped, what is in memory is written to table files and compacted, in
 //!    every condition; only then are bytes counted.
 

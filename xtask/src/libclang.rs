@@ -4,7 +4,7 @@ use std::{env, fs, path::Path};
 
 /// What is said where it is missing.
 pub(crate) const MISSING: &str =
-    "== RocksDB: SKIPPED, libclang is missing; on Debian: apt-get install libclang-dev";
+    "RocksDB is NOT TESTED: libclang is missing; on Debian: apt-get install libclang-dev";
 
 /// Whether it is where it is looked for: in `LIBCLANG_PATH`, or where distributions install it.
 pub(crate) fn is_there() -> bool {

@@ -1,4 +1,4 @@
-//! The project's own developer commands: `cargo xtask test`, `docs`, `measure` and `experiments`, and
+//! The project's own developer commands: `cargo xtask test`, `docs`, `measure`, `measure-keyed` and `experiments`, and
 //! the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`, `faults` and
 //! `mutants`; and `servers`.
 
@@ -7,6 +7,7 @@ mod endure;
 mod experiments;
 mod fuzz;
 mod hostile;
+mod keyed;
 mod layers;
 mod libclang;
 mod measure;
@@ -40,6 +41,8 @@ enum Command {
     Docs(docs::Options),
     /// Measure what the README shows, and write the records to docs/measured
     Measure(measure::Options),
+    /// Measure what the key-value engines are asked to show, and write the records to docs/measured
+    MeasureKeyed(keyed::Options),
     /// Run the lab's experiments, and keep what came out in docs/measured
     Experiments(experiments::Options),
     /// Run the core's deterministic simulation over many seeds
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
+        Command::MeasureKeyed(options) => keyed::run(&options),
         Command::Experiments(options) => experiments::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

@@ -69,19 +69,44 @@ impl From<Environment> for Place {
 }
 
 impl Place {
-    /// Machine, versions, commit and date, for the reader of a record.
-    pub(crate) fn sentence(&self) -> String {
+    /// Machine, commit and date, where the engine is named elsewhere.
+    pub(crate) fn sentence_without_engine(&self) -> String {
+        format!(
+            "{}, {} cores, {} on {}, a flush takes {:.0} µs ({:.0} µs where the file grows), {} build \
+             of {}.\n",
+            self.cpu_model,
+            self.cpu_cores,
+            self.kernel,
+            self.file_system,
+            self.flush_us_p50,
+            self.flush_extending_us_p50,
+            self.build_profile,
+            self.commit_and_date(),
+        )
+    }
+
+    /// What makes the figures less than they seem.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn commit_and_date(&self) -> String {
         let commit: String = self.git_commit.chars().take(12).collect();
         let dirty = if self.git_dirty == Some(true) { " with local changes" } else { "" };
+        format!("commit {commit}{dirty}, {}", self.date.split('T').next().unwrap_or_default())
+    }
+
+    /// Machine, versions, commit and date, for the reader of a record.
+    pub(crate) fn sentence(&self) -> String {
         format!(
-            "{}, {} cores, {} on {}, SQLite {}, {} build of commit {commit}{dirty}, {}.\n",
+            "{}, {} cores, {} on {}, SQLite {}, {} build of {}.\n",
             self.cpu_model,
             self.cpu_cores,
             self.kernel,
             self.file_system,
             self.sqlite,
             self.build_profile,
-            self.date.split('T').next().unwrap_or_default(),
+            self.commit_and_date(),
         )
     }
 }
@@ -103,7 +128,7 @@ pub(crate) struct Setting {
     threads: usize,
     repeats: usize,
     rows_min: u64,
-    rows_per_second: Spread3,
+    pub(crate) rows_per_second: Spread3,
     latency_ms_p50: Spread3,
     latency_ms_p99: Spread3,
     group_transactions_mean: f64,
@@ -159,7 +184,12 @@ impl Medians {
         Ok(Self { environment: results.environment.into(), settings })
     }
 
-    fn setting(&self, condition: Condition, batch: usize, in_flight: usize) -> Result<&Setting> {
+    pub(crate) fn setting(
+        &self,
+        condition: Condition,
+        batch: usize,
+        in_flight: usize,
+    ) -> Result<&Setting> {
         let found = self.settings.iter().find(|setting| {
             (setting.condition, setting.batch, setting.in_flight) == (condition, batch, in_flight)
         });
@@ -243,12 +273,9 @@ pub(crate) fn place() -> Result<String> {
     let place = &medians.environment;
     let repeats = medians.settings.iter().map(|setting| setting.repeats).min().unwrap_or(0);
     let most = medians.settings.iter().map(|setting| setting.rows_min).max().unwrap_or(0);
-    let commit: String = place.git_commit.chars().take(12).collect();
-    let dirty = if place.git_dirty == Some(true) { " with local changes" } else { "" };
-    let date = place.date.split('T').next().unwrap_or_default();
     let mut text = format!(
         "{}, {} cores, {} on {}; a flush takes {:.0} µs ({:.0} µs where the file grows). \
-         SQLite {}, {}, {} build of commit {commit}{dirty}, {date}. \
+         SQLite {}, {}, {} build of {}. \
          Up to {} rows a setting, median of {repeats} interleaved repeats.\n",
         place.cpu_model,
         place.cpu_cores,
@@ -259,6 +286,7 @@ pub(crate) fn place() -> Result<String> {
         place.sqlite,
         place.rustc.split(" (").next().unwrap_or_default(),
         place.build_profile,
+        place.commit_and_date(),
         grouped(most),
     );
     for warning in &place.warnings {
@@ -291,33 +319,37 @@ pub(crate) fn waits() -> Result<String> {
 
 /// How a figure is to be compared with its bound.
 #[derive(Debug, Clone, Copy)]
-enum Bound {
+pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
 
 /// The rows of the table.
 #[derive(Debug, Default)]
-struct Table {
+pub(crate) struct Table {
     text: String,
 }
 
 impl Table {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { text: "| what | aim | measured | met |\n|---|---|---|---|\n".to_owned() }
     }
 
-    fn row(&mut self, what: &str, asked: &str, measured: &str, met: bool) {
+    pub(crate) fn row(&mut self, what: &str, asked: &str, measured: &str, met: bool) {
         let met = if met { "yes" } else { "no" };
         let _infallible = writeln!(self.text, "| {what} | {asked} | {measured} | {met} |");
     }
 
-    fn ratio(&mut self, what: &str, bound: Bound, ratio: f64, detail: &str) {
+    pub(crate) fn ratio(&mut self, what: &str, bound: Bound, ratio: f64, detail: &str) {
         let (asked, met) = match bound {
             Bound::AtLeast(least) => (format!("at least {least} ×"), ratio >= least),
             Bound::AtMost(most) => (format!("at most {most} ×"), ratio <= most),
         };
         self.row(what, &asked, &format!("{} × ({detail})", significant(ratio)), met);
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.text
     }
 }
 
@@ -465,7 +497,7 @@ fn probes(table: &mut Table) -> Result<()> {
 }
 
 /// Three significant digits.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     let decimals = match value {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,

@@ -5,6 +5,8 @@ mod databases;
 mod ingest;
 mod memory;
 mod rejected;
+#[cfg(all(feature = "lmdb", feature = "rocksdb"))]
+mod rejected_keyed;
 
 use std::{path::PathBuf, sync::mpsc};
 
@@ -27,6 +29,9 @@ pub(crate) struct Options {
 enum What {
     /// One rejected among a thousand at once
     Rejected { folder: PathBuf },
+    /// The same on a key-value engine
+    #[cfg(all(feature = "lmdb", feature = "rocksdb"))]
+    RejectedKeyed { engine: rejected_keyed::Engine, folder: PathBuf },
     /// Memory of queued transactions
     Memory { folder: PathBuf },
     /// A thousand open databases
@@ -38,6 +43,8 @@ enum What {
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.what {
         What::Rejected { folder } => print(&rejected::measure(folder)?),
+        #[cfg(all(feature = "lmdb", feature = "rocksdb"))]
+        What::RejectedKeyed { engine, folder } => print(&rejected_keyed::measure(*engine, folder)?),
         What::Memory { folder } => print(&memory::measure(folder)?),
         What::Databases { folder } => print(&databases::measure(folder)?),
         What::Ingest { folder, program, input, repeat } => {

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, libclang, power, program::cargo, root::root, simulate};
+use crate::{docs, keyed, layers, libclang, power, program::cargo, root::root, simulate};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -19,6 +19,10 @@ const RUSTDOC_FLAGS: &str = "--deny warnings --allow rustdoc::private_intra_doc_
 
 /// The features of the engines that are quickly built, also those that a plain build leaves out.
 const LIGHT_ENGINES: &str = "groupcommit/lmdb,groupcommit-lab/lmdb,groupcommit-cli/lmdb";
+
+/// All key-value engines, where RocksDB is compiled anyway.
+const ALL_KEYED: &str = "groupcommit-lab/lmdb,groupcommit-lab/rocksdb,\
+                         groupcommit-cli/lmdb,groupcommit-cli/rocksdb";
 
 /// Options of `cargo xtask test`.
 #[derive(Debug, Args)]
@@ -87,13 +91,16 @@ pub(crate) fn run(_: &Options) -> Result<()> {
 /// What compiles RocksDB's C++: in the release profile alone, so that it is compiled once.
 fn heavy() -> Result<()> {
     if !libclang::is_there() {
+        let required = std::env::var_os("GROUPCOMMIT_ROCKSDB").is_some_and(|it| it == "required");
+        ensure!(!required, "{}, and GROUPCOMMIT_ROCKSDB=required", libclang::MISSING);
         println!("{}", libclang::MISSING);
         return Ok(());
     }
     step(
         "RocksDB: lints",
         cargo_with(&["clippy", "--quiet", "--release", "--package", HEAVY, "--all-targets"])
-            .args(["--", "--deny", "warnings"]),
+            .args(["--package", "groupcommit-lab", "--package", "groupcommit-cli"])
+            .args(["--features", ALL_KEYED, "--", "--deny", "warnings"]),
     )?;
     step(
         "RocksDB: rustdoc",
@@ -103,15 +110,12 @@ fn heavy() -> Result<()> {
     )?;
     step("RocksDB: tests", &mut cargo_with(&["test", "--quiet", "--release", "--package", HEAVY]))?;
     step(
-        "RocksDB: experiments",
-        cargo_with(&["test", "--quiet", "--release", "--package", "groupcommit-lab"]).args([
-            "--features",
-            "rocksdb",
-            "--lib",
-            "--test",
-            "rocksdb",
-        ]),
-    )
+        "RocksDB: experiments and program",
+        cargo_with(&["test", "--quiet", "--release"])
+            .args(["--package", "groupcommit-lab", "--package", "groupcommit-cli"])
+            .args(["--features", ALL_KEYED, "--lib", "--test", "rocksdb"]),
+    )?;
+    timed("RocksDB: transcript", keyed::check_transcript)
 }
 
 /// The core's queue and ticket in a scheduler that explores interleavings. Built apart, because

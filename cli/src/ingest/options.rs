@@ -18,8 +18,8 @@ Formats:
   Input compressed with gzip is recognised by its first bytes, on standard input too.
 
 Key-value engines (where the program was built with them, as in --features lmdb,rocksdb):
-  lmdb:PATH keeps each record under the text of its column --key COLUMN, in the table --table
-  (records, unless named). The value is the whole record: of CSV a JSON object, its fields typed
+  lmdb:PATH and rocksdb:PATH keep each record under the text of its column --key COLUMN, in the
+  table or column family --table (records, unless named). The value is the whole record: of CSV a JSON object, its fields typed
   as below; of NDJSON the line as it stands; --value msgpack writes the same as MessagePack.
   A record without a key, or with one that is too long, is rejected.
 
@@ -180,7 +180,7 @@ impl Options {
     pub(crate) fn check_sqlite(&self) -> Result<(), Problem> {
         if self.key.is_some() || self.value != Encoding::Json {
             return Err(Problem::environment(
-                "--key and --value are for key-value engines, such as lmdb:PATH: leave them out",
+                "--key and --value are for key-value engines, lmdb:PATH and rocksdb:PATH: leave them out",
             ));
         }
         Ok(())

@@ -45,6 +45,8 @@ pub(crate) struct Disk {
     /// Flushes that succeed before one fails; negative for "never fails".
     flushes_left: AtomicI64,
     pub(crate) flushes: AtomicU64,
+    /// Commits wait for it, so that groups take in what arrives meanwhile.
+    commits_wait: bool,
     /// What happens during each flush.
     pub(crate) during_flush: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -58,6 +60,11 @@ struct Contents {
 impl Disk {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { flushes_left: AtomicI64::new(i64::MAX), ..Self::default() })
+    }
+
+    pub(crate) fn for_which_commits_wait() -> Arc<Self> {
+        let flushes_left = AtomicI64::new(i64::MAX);
+        Arc::new(Self { flushes_left, commits_wait: true, ..Self::default() })
     }
 
     pub(crate) fn failing_after(flushes: i64) -> Arc<Self> {
@@ -115,6 +122,10 @@ impl Engine for Memory {
 
     fn flusher(&self) -> MemoryFlusher {
         MemoryFlusher(self.0.clone())
+    }
+
+    fn commit_waits(&self) -> bool {
+        self.0.commits_wait
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {

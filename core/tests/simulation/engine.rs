@@ -37,6 +37,8 @@ pub(crate) struct Oddities {
     pub(crate) commits_early: u32,
     /// Where the disk fails, the adapter panics.
     pub(crate) panics: bool,
+    /// Groups take in what arrives while they are executed.
+    pub(crate) commit_waits: bool,
 }
 
 pub(crate) struct SimulatedEngine {
@@ -118,6 +120,10 @@ impl Engine for SimulatedEngine {
 
     fn flusher(&self) -> SimulatedFlusher {
         SimulatedFlusher { world: self.world.clone(), panics: self.oddities.panics }
+    }
+
+    fn commit_waits(&self) -> bool {
+        self.oddities.commit_waits
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {

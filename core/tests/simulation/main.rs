@@ -131,6 +131,7 @@ fn epoch(
         runs_again: often(rng),
         commits_early: often(rng),
         panics: one_in(rng, 6),
+        commit_waits: rng.bool(),
     };
     let limits = if rng.bool() {
         Limits::new(rng.usize(1..5), rng.usize(1..2_000))

@@ -125,9 +125,13 @@ impl Database {
     ///
     /// Sees every transaction whose ticket resolved before the call, and possibly some that are
     /// committed and not yet flushed; [`read_durable`](Self::read_durable) sees only what is durable
-    /// when it returns. Waits while the map grows or every reader slot is taken. So `read` must not
-    /// be called again from inside `read`, nor wait there for a transaction of the same database;
-    /// and a long one keeps LMDB from using pages again, and the file grows.
+    /// when it returns. Waits while the map grows or every reader slot is taken; and a long one keeps
+    /// LMDB from using pages again, and the file grows.
+    ///
+    /// **Never wait in `read` for a transaction of the same database, nor call `read` again there.**
+    /// When the map is full it grows once no read is live, and every transaction waits for that: the
+    /// read would wait for the transaction, and the transaction for the read, for ever. It goes well
+    /// for as long as there is room in the map, so no test of such a program shows it.
     ///
     /// # Errors
     ///

@@ -69,6 +69,10 @@ impl Engine for Writer {
         DataFlusher(self.data.clone())
     }
 
+    fn commit_waits(&self) -> bool {
+        true // for its pages; the flush is of the meta page
+    }
+
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
         let mut members = std::mem::take(&mut self.members);
         members.clear();

@@ -22,6 +22,7 @@ use std::{
 };
 
 use groupcommit_core::{Cause, Flush};
+use groupcommit_medium::Identity;
 #[cfg(target_os = "linux")]
 use rustix::fs::{Advice, fadvise};
 
@@ -64,7 +65,7 @@ impl DataFile {
         #[cfg(target_os = "linux")]
         fadvise(&file, 0, std::num::NonZeroU64::new(META_BYTES), Advice::DontNeed)
             .map_err(|error| failed("read the meta pages anew of", &path)(error.into()))?;
-        let identity = identity(&path).map_err(failed("look at", &path))?;
+        let identity = Identity::of(&path).map_err(failed("look at", &path))?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -107,32 +108,12 @@ impl DataFile {
         if !self.flush_delay.is_zero() {
             std::thread::sleep(self.flush_delay);
         }
-        match identity(&self.path) {
-            Ok(identity) if identity == self.identity => Ok(()),
-            Ok(_) => Err(Error::Replaced(self.path.clone())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(Error::Replaced(self.path.clone()))
-            }
+        match self.identity.is_at(&self.path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::Replaced(self.path.clone())),
             Err(error) => Err(io_error(error)),
         }
     }
-}
-
-/// Which file a path leads to: device and inode.
-type Identity = (u64, u64);
-
-/// Asks for nothing but the inode: to ask for times as well can make the next write dearer.
-#[cfg(target_os = "linux")]
-fn identity(path: &Path) -> io::Result<Identity> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
-    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
-    Ok((makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn identity(path: &Path) -> io::Result<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// The flusher that the pipeline calls.

@@ -1,6 +1,10 @@
 //! What a database lies on: where a flush promises nothing, and where embedded engines cannot work.
 
+mod identity;
+
 use std::path::Path;
+
+pub use identity::Identity;
 
 /// A file system's magic number, name, and what it means here.
 const FILE_SYSTEMS: [(i64, &str, Verdict); 9] = [

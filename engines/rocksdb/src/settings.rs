@@ -44,10 +44,11 @@ pub(crate) fn check(options: &rocksdb::Options) -> Result<(), Error> {
              AbsoluteConsistency",
         );
     }
-    if settings.recycle_log_file_num > 0 && settings.wal_recovery_mode == ABSOLUTE_CONSISTENCY {
+    if settings.recycle_log_file_num > 0 {
         return refuse(
             "recycle_log_file_num",
-            "with AbsoluteConsistency RocksDB ignores it; use PointInTime, or leave it at 0",
+            "a log in a file that was used before is as long as it ever was, so that one cut short \
+             is not noticed, and recovery could go on behind the gap; leave it at 0",
         );
     }
     Ok(())

@@ -20,6 +20,7 @@ use std::{
 };
 
 use groupcommit_core::{Cause, Flush};
+use groupcommit_medium::Identity;
 
 use crate::Error;
 
@@ -49,7 +50,7 @@ impl Log {
             .write(true)
             .open(&path)
             .map_err(failed("open the write-ahead log", &path))?;
-        let identity = identity(&path).map_err(failed("look at", &path))?;
+        let identity = Identity::of(&path).map_err(failed("look at", &path))?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
@@ -82,12 +83,9 @@ impl Log {
         if !self.flush_delay.is_zero() {
             std::thread::sleep(self.flush_delay);
         }
-        match identity(&self.path) {
-            Ok(identity) if identity == self.identity => Ok(()),
-            Ok(_) => Err(Error::LogReplaced(self.path.clone())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(Error::LogReplaced(self.path.clone()))
-            }
+        match self.identity.is_at(&self.path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::LogReplaced(self.path.clone())),
             Err(error) => Err(io_error(error)),
         }
     }
@@ -98,26 +96,7 @@ impl Log {
     }
 }
 
-/// Which file a path leads to: device and inode.
-type Identity = (u64, u64);
-
-/// Asks for nothing but the inode. To ask for times as well makes the next write change the inode,
-/// and the flush after it markedly dearer: since Linux 6.13 a file whose times were looked at gets
-/// fine-grained ones.
-#[cfg(target_os = "linux")]
-fn identity(path: &Path) -> io::Result<Identity> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
-    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
-    Ok((makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn identity(path: &Path) -> io::Result<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
-}
-
-/// A file's size, asked for alone for the same reason.
+/// A file's size, asked for alone: to ask for times as well makes later flushes dearer.
 #[cfg(target_os = "linux")]
 fn size(file: &File) -> io::Result<u64> {
     use rustix::fs::{AtFlags, StatxFlags, statx};

@@ -36,6 +36,9 @@ const TIMED_EVERY: usize = 64;
 /// A warm-up writes so many entries, uncounted.
 const WARM_UP_ROWS: usize = 2_000;
 
+/// Entries a transaction, of those that were left out and nobody counts.
+const COMPLETED_AT_ONCE: usize = 10_000;
+
 const MEGABYTE: f64 = 1_048_576.0;
 
 /// RocksDB under one condition.
@@ -113,7 +116,7 @@ fn measure(
     let folder = session.folder().to_owned();
     let own = tempfile::tempdir_in(&folder)
         .map_err(LabError::io("create a folder in", folder.clone()))?;
-    let mut random_rows = 0;
+    let mut random_rows = 0..load.rows;
     for (index, setting) in settings.iter().enumerate() {
         let Task::Wal(benchmark) = setting.task else { continue };
         if let Some(Record { before, count, .. }) = record {
@@ -123,6 +126,9 @@ fn measure(
         let path = own.path().join(name);
         settle(own.path())?;
         let subject = Subject::open(&path, setting)?;
+        if benchmark == Benchmark::Readrandom {
+            subject.complete(random_rows.clone(), entries)?;
+        }
         let mut running = |rows, elapsed: Duration| {
             if record.is_some() {
                 session.tell(Event::Running { rows, elapsed });
@@ -136,7 +142,7 @@ fn measure(
             Benchmark::Fillrandom => {
                 subject.fill(load, |index| entries.random(index), entries, &mut running)?
             }
-            Benchmark::Readrandom => subject.read(load, random_rows, entries, &mut running)?,
+            Benchmark::Readrandom => subject.read(load, entries, &mut running)?,
         };
         let stopped = subject.counts();
         subject.settle()?;
@@ -145,10 +151,10 @@ fn measure(
         let expected: Vec<u64> = match benchmark {
             Benchmark::Fillseq => (0..rows as u64).collect(),
             Benchmark::Fillrandom => {
-                random_rows = rows;
+                random_rows.start = rows;
                 entries.distinct(rows)
             }
-            Benchmark::Readrandom => entries.distinct(random_rows),
+            Benchmark::Readrandom => entries.distinct(load.rows),
         };
         let table_file_bytes = subject.table_file_bytes()?;
         subject.close()?;
@@ -213,21 +219,42 @@ impl<'a> Subject<'a> {
         driven.map_err(|source| self.failed(source))
     }
 
-    /// Reads random keys of a database that was filled with the first `filled` of the random
-    /// entries, each with the answer that it must have.
+    /// Writes those random entries that the time limit kept out, before anything is counted.
+    fn complete(&self, missing: Range<usize>, entries: &Entries) -> Result<(), LabError> {
+        let entry = |index| (key(entries.random(index)), entries.value(index).to_vec());
+        match &self.target {
+            Target::Direct { db, .. } => {
+                let mut write = WriteOptions::default();
+                write.disable_wal(true); // `settle` writes them to table files
+                for (key, value) in missing.map(entry) {
+                    db.put_opt(key, value, &write).map_err(|error| self.failed(error.into()))?;
+                }
+            }
+            Target::Grouped(database) => {
+                for from in missing.clone().step_by(COMPLETED_AT_ONCE) {
+                    let rows: Vec<_> =
+                        (from..missing.end.min(from + COMPLETED_AT_ONCE)).map(entry).collect();
+                    let put = database.transact(move |tx| {
+                        rows.iter().try_for_each(|(key, value)| tx.put(key, value))
+                    });
+                    put.map_err(|failure| self.failed(failure.into()))?;
+                }
+            }
+        }
+        self.settle()
+    }
+
+    /// Reads random keys of a database that holds all random entries, each with the answer that it
+    /// must have.
     fn read(
         &self,
         load: Load,
-        filled: usize,
         entries: &Entries,
         running: &mut dyn FnMut(usize, Duration),
     ) -> Result<Driven, LabError> {
-        if filled == 0 {
-            return Err(self.failed("there is nothing to read".into()));
-        }
         let read = |_: usize, rows: Range<usize>| {
             // In another order than they were written.
-            let row = key(entries.random((rows.start * 7_919 + 13) % filled));
+            let row = key(entries.random((rows.start * 7_919 + 13) % load.rows));
             let value = match &self.target {
                 Target::Direct { db, .. } => db.get(row).map_err(Cause::from)?,
                 Target::Grouped(database) => {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, fuzz, hostile, measured,
+    endure, fuzz, hostile, keyed, measured,
     power::records,
     program,
     root::read,
@@ -68,6 +68,10 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["ratios"] => measured::ratios(),
         ["place"] => measured::place(),
         ["waits"] => measured::waits(),
+        ["keyed-ratios"] => keyed::tables::ratios(),
+        ["keyed-place"] => keyed::tables::place(),
+        ["keyed-transcript"] => keyed::transcript(),
+        ["price-of-the-log"] => keyed::tables::wal(),
         ["endurance"] => endure::tables(),
         ["hostile"] => hostile::table(),
         ["simulation"] => simulate::table(),

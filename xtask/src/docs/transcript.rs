@@ -58,7 +58,7 @@ pub(crate) fn check(program: &Path, problems: &mut Vec<Problem>) -> Result<()> {
 }
 
 /// A text with every number replaced by `#`.
-fn without_figures(text: &str) -> String {
+pub(crate) fn without_figures(text: &str) -> String {
     let mut masked = String::new();
     let mut in_number = false;
     let mut characters = text.chars().peekable();
