@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   START TRANSACTION; SAVEPOINT groupcommit; m0; m1; m1; m2 ...     one text, one round trip
-//!                                   └─ all good ──► RELEASE SAVEPOINT groupcommit; record; COMMIT
+//!                                   └─ all good ──► record; RELEASE SAVEPOINT groupcommit; COMMIT
 //!                                   └─ m1 fails ──► the texts behind m1, in another round trip
 //! ```
 //!
@@ -16,7 +16,8 @@
 //! Invariants:
 //! 1. Nothing is committed behind a savepoint that is not there any more: a transaction that the
 //!    server rolled back or committed by itself is noticed at the next words about that savepoint,
-//!    which go with the `COMMIT`, and ahead of everything behind a failure.
+//!    which go ahead of the `COMMIT`, and of everything behind a failure. In a cluster a commit is
+//!    believed when its record is there.
 //! 2. Once there is a fault, nothing more is sent but what undoes it.
 //! 3. What failed is decided when the transaction is committed, since it failed because of what is
 //!    in that.
@@ -30,7 +31,7 @@ use mysql_async::Error as ServerError;
 use crate::{
     Error,
     record::Key,
-    session::{Connector, DEADLOCK, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient},
+    session::{Connector, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient},
 };
 
 /// A text is sent when it is so long, in bytes.
@@ -55,6 +56,8 @@ pub(crate) enum Fault {
     Ended,
     /// A commit was sent, and it failed or its answer did not come.
     Doubt(ServerError),
+    /// A commit was acknowledged, and is not there.
+    Unrecorded,
 }
 
 /// What a statement of a text is there for.
@@ -345,23 +348,34 @@ impl Execution {
         !self.has_begun || self.session.run_now(b"ROLLBACK", |_, _| {}).is_ok()
     }
 
-    /// Commits, with the group's record where there is one: its key, and positions whose rows
-    /// are needed no more.
+    /// Commits, with the group's record where there is one: its key, and positions whose rows are
+    /// needed no more.
     pub(crate) fn commit(&mut self, record: Option<(Key, &[u64])>) -> Result<(), Fault> {
-        let mut text = "RELEASE SAVEPOINT groupcommit\n;".to_owned();
-        let mut before = 1;
+        let (mut text, mut before) = (String::new(), 1);
         if let Some((key, previous)) = record {
             text += &key.commit(previous);
             before += 1 + usize::from(!previous.is_empty());
         }
-        text += "COMMIT";
-        match self.session.run_now(text.as_bytes(), |_, _| {}) {
-            Ok(()) => Ok(()),
+        // Behind the record, so that both are in the transaction that the members are in.
+        text += "RELEASE SAVEPOINT groupcommit\n;COMMIT";
+        // A node that rolls a transaction back between two statements of one text may say nothing of
+        // it and acknowledge a commit of nothing. So the record is looked at, not the answer.
+        let look = record.filter(|_| self.session.server.is_clustered);
+        if let Some((key, _)) = look {
+            text += &key.look();
+        }
+        let mut found = look.is_none();
+        let sent = self.session.run_now(text.as_bytes(), |index, result| {
+            found |= index == before + 1 && !result.rows.is_empty();
+        });
+        match sent {
+            Ok(()) if found => Ok(()),
+            Ok(()) => Err(Fault::Unrecorded),
             // The answer to the statement that failed says that those behind it were not run.
             Err(Failed { done, error }) if done < before && !is_lost(&error) => {
                 Err(match code(&error) {
-                    Some(NO_SAVEPOINT) if done == 0 => Fault::Ended,
-                    Some(DEADLOCK) => Fault::Again(error),
+                    Some(NO_SAVEPOINT) if self.session.server.is_clustered => Fault::Again(error),
+                    Some(NO_SAVEPOINT) => Fault::Ended,
                     _ if is_transient(&error) => Fault::Again(error),
                     _ => Fault::Refused(error),
                 })
