@@ -207,7 +207,9 @@ impl Execution {
         if !self.has_begun {
             self.has_begun = true;
             self.command("START TRANSACTION");
+            // The first stays until the commit; the second is what is asked after in between.
             self.command("SAVEPOINT groupcommit");
+            self.command("SAVEPOINT groupcommit_check");
         }
         if !self.current.has_savepoint && (self.savepoints || !is_planned) {
             self.current.has_savepoint = true;
@@ -313,9 +315,9 @@ impl Execution {
                     waiting.retain(of_others);
                     // Either fails if the transaction is not the same any more.
                     let words: &[&str] = if self.savepoints {
-                        &["ROLLBACK TO SAVEPOINT member"]
+                        &["ROLLBACK TO SAVEPOINT member", "SAVEPOINT groupcommit_check"]
                     } else {
-                        &["RELEASE SAVEPOINT groupcommit", "SAVEPOINT groupcommit"]
+                        &["RELEASE SAVEPOINT groupcommit_check", "SAVEPOINT groupcommit_check"]
                     };
                     waiting.splice(0..0, words.iter().map(|word| Part::command(word)));
                     self.plans.remove(&member);
@@ -340,6 +342,7 @@ impl Execution {
         self.parts.retain(|part| !matches!(part.purpose, Purpose::Statement { member: other, .. } if other == member));
         self.plans.remove(&member);
         self.command("ROLLBACK TO SAVEPOINT member");
+        self.command("SAVEPOINT groupcommit_check");
     }
 
     /// Undoes everything; says whether the connection is good for more.
