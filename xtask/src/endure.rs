@@ -50,7 +50,10 @@ pub(crate) struct Options {
 pub(crate) struct Endurance {
     environment: Place,
     history: HistoryRun,
+    /// With one arena of the allocator.
     overload: OverloadRun,
+    /// With as many as it takes by default.
+    overload_in_arenas: Option<OverloadRun>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -66,37 +69,54 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let command = format!("cargo xtask endure --seconds {}", options.seconds);
     let environment = Environment::record(folder.path(), command)?;
-    let overload = overload_apart(&program, folder.path(), overload_seconds)?;
+    let overload = overload_apart(&program, folder.path(), overload_seconds, Some(1))?;
     println!("{}", serde_json::to_string_pretty(&overload)?);
+    let overload_in_arenas = overload_apart(&program, folder.path(), overload_seconds, None)?;
+    println!("{}", serde_json::to_string_pretty(&overload_in_arenas)?);
     let load = history::load(Duration::from_secs(options.seconds), 5_000, options.seed);
     let history = history::run(folder.path(), &load)?;
     println!("{}", serde_json::to_string_pretty(&history)?);
     if options.save {
-        let records = Endurance { environment: environment.into(), history, overload };
+        let environment = environment.into();
+        let records = Endurance {
+            environment,
+            history,
+            overload,
+            overload_in_arenas: Some(overload_in_arenas),
+        };
         measured::save(RECORDS, &records)?;
         crate::docs::write()?;
     }
     Ok(())
 }
 
-/// Overload in a process of its own, whose memory is then its own; with one arena, because memory
-/// that goes from thread to thread spreads over the arenas of the GNU C library for a long time, which
-/// would hide whether anything else grows.
-fn overload_apart(program: &Path, folder: &Path, seconds: u64) -> Result<OverloadRun> {
-    let output = Command::new(program)
+/// Overload in a process of its own, whose memory is then its own; with so many arenas of the GNU C
+/// library, or as many as it takes by default. Memory that is allocated on one thread and freed on
+/// another spreads over them, which would hide whether anything else grows.
+fn overload_apart(
+    program: &Path,
+    folder: &Path,
+    seconds: u64,
+    arenas: Option<u32>,
+) -> Result<OverloadRun> {
+    let folder = tempfile::tempdir_in(folder).context("cannot create a folder")?;
+    let mut command = Command::new(program);
+    command
         .args(["endure", "--overload-only", "--overload-seconds", &seconds.to_string(), "--dir"])
-        .arg(folder)
-        .env("MALLOC_ARENA_MAX", "1")
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start xtask")?;
+        .arg(folder.path())
+        .stderr(Stdio::inherit());
+    match arenas {
+        Some(arenas) => command.env("MALLOC_ARENA_MAX", arenas.to_string()),
+        None => command.env_remove("MALLOC_ARENA_MAX"),
+    };
+    let output = command.output().context("cannot start xtask")?;
     ensure!(output.status.success(), "the overload ended with {}", output.status);
     serde_json::from_slice(&output.stdout).context("the record of the overload")
 }
 
 /// The tables of the documentation.
 pub(crate) fn tables() -> Result<String> {
-    let Endurance { environment, history, overload } = measured::load(RECORDS)?;
+    let Endurance { environment, history, overload, overload_in_arenas } = measured::load(RECORDS)?;
     ensure!(history.violations == 0, "a run with violations was saved");
     let mut text = format!(
         "{}The machine was shared with other work: the figures of time are no measure of speed.\n\n",
@@ -138,12 +158,19 @@ pub(crate) fn tables() -> Result<String> {
         "unaccounted for, or with an effect they should not have",
         overload.unaccounted.to_string(),
     )?;
-    let resident: Vec<_> = overload.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
-    row("resident memory after each tenth of the time, MiB", resident.join(", "))?;
-    row(
-        "its slope over the second half",
-        format!("{:+.1} KiB a minute", overload.resident_slope_kib_per_minute),
-    )?;
+    let in_arenas =
+        overload_in_arenas.iter().map(|run| ("the arenas that it takes by default", run));
+    for (arenas, run) in [("one arena", &overload)].into_iter().chain(in_arenas) {
+        let resident: Vec<_> = run.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
+        row(
+            &format!("resident memory after each tenth of the time, allocator with {arenas}, MiB"),
+            resident.join(", "),
+        )?;
+        row(
+            "its slope over the second half",
+            format!("{:+.1} KiB a minute", run.resident_slope_kib_per_minute),
+        )?;
+    }
     text.push_str("\n| submitter | offered | committed | refused | late | longest wait, ms | longest time without being admitted, ms |\n|---|---|---|---|---|---|---|\n");
     for one in &overload.submitters {
         writeln!(

@@ -43,9 +43,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
 
-    /// Write the figures to docs/measured, for docs/testing.md
+    /// Keep the figures in docs/measured, and write them into the documentation
     #[arg(long)]
-    record: bool,
+    save: bool,
 }
 
 /// What a run came to, without a failure.
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for Target { name, inputs, bytes } in &targets {
         println!("{name}: {} inputs, {} bytes, no failure", grouped(*inputs), grouped(*bytes));
     }
-    if options.record {
+    if options.save {
         let folder = tempfile::tempdir().context("cannot create a folder")?;
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let Environment { date, git_commit, git_dirty, .. } =
@@ -97,6 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let first_seed = options.seed;
         let record = Record { date, git_commit, git_dirty, first_seed, seconds, targets };
         measured::save(FUZZING, &record)?;
+        crate::docs::write()?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The project's own developer commands: `cargo xtask test`, `docs`, `measure`, `measure-keyed` and `experiments`, and
-//! the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`, `faults` and
-//! `mutants`; and `servers`.
+//! The project's own developer commands: `cargo xtask test`, `docs`, `measure`, `measure-keyed` and
+//! `experiments`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
+//! `faults`, `mutants`, and `torture` for all of them; and `servers`.
 
 mod docs;
 mod endure;
@@ -19,6 +19,7 @@ mod root;
 mod servers;
 mod simulate;
 mod test;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -59,6 +60,8 @@ enum Command {
     Faults(power::FaultOptions),
     /// Break a promise on purpose, and see that the power cuts notice (root)
     Mutants(power::mutants::Options),
+    /// Run all the long forms: simulate, fuzz, hostile, faults, mutants, powercut, endure (root)
+    Torture(torture::Options),
     /// Start, stop or list throw-away database servers
     Servers(servers::Options),
     /// One measurement that `measure` starts in a process of its own; prints a JSON record
@@ -66,8 +69,26 @@ enum Command {
     Probe(probe::Options),
 }
 
+/// What a command came to that may lack rights or programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Done {
+    Ran,
+    /// It has said what is missing.
+    Skipped,
+}
+
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    match run(Arguments::parse().command) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Done> {
+    let done = match command {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
@@ -77,17 +98,12 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Endure(options) => endure::run(&options),
         Command::Hostile(options) => hostile::run(&options),
-        Command::Powercut(options) => power::cut(&options),
-        Command::Faults(options) => power::faults(&options),
-        Command::Mutants(options) => power::mutants::run_all(&options),
+        Command::Powercut(options) => return power::cut(&options),
+        Command::Faults(options) => return power::faults(&options),
+        Command::Mutants(options) => return power::mutants::run_all(&options),
+        Command::Torture(options) => torture::run(&options),
         Command::Servers(options) => servers::run(&options),
         Command::Probe(options) => probe::run(&options),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    done.map(|()| Done::Ran)
 }

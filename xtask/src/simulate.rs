@@ -25,7 +25,7 @@ use crate::{
 const SIMULATION: &str = "docs/measured/simulation.json";
 
 /// Each a patch that puts one bug into the core.
-const MUTANTS: &str = "core/tests/mutants";
+pub(crate) const MUTANTS: &str = "core/tests/mutants";
 
 /// The most seeds that it may take to find a mutant.
 const MUTANT_SEEDS: u64 = 1_000;
@@ -45,9 +45,9 @@ pub(crate) struct Options {
     #[arg(long)]
     mutants: bool,
 
-    /// Write the figures to docs/measured, for docs/testing.md
+    /// Keep the figures in docs/measured, and write them into the documentation
     #[arg(long)]
-    record: bool,
+    save: bool,
 }
 
 /// What a run of many seeds came to.
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let first = options.seed.unwrap_or(0);
     let seeds = options.seeds.unwrap_or(if options.seed.is_some() { 1 } else { 1_000 });
     ensure!(seeds > 0, "--seeds must be at least 1");
-    ensure!(!options.record || options.mutants, "--record needs the figures of --mutants");
+    ensure!(!options.save || options.mutants, "--save needs the figures of --mutants");
     let began = Instant::now();
     let run = Run::new(root(), first, seeds)?;
     let seconds = began.elapsed().as_secs_f64();
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mutants = if options.mutants { mutants()? } else { Vec::new() };
     let missed: Vec<_> = mutants.iter().filter(|it| it.found_by_seed.is_none()).collect();
     ensure!(missed.is_empty(), "not found within {MUTANT_SEEDS} seeds: {missed:?}");
-    if options.record {
+    if options.save {
         let folder = tempfile::tempdir().context("cannot create a folder")?;
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let Environment { date, git_commit, git_dirty, .. } =
@@ -114,6 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let first_seed = first;
         let record = Record { date, git_commit, git_dirty, first_seed, seconds, counts, mutants };
         measured::save(SIMULATION, &record)?;
+        crate::docs::write()?;
     }
     Ok(())
 }

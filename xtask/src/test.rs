@@ -82,7 +82,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
     step("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     timed("power cuts and failing disks", power::short)?;
-    timed("mutants", || power::mutants::catch_all(1).map(drop))?;
+    timed("mutants", power::mutants::short)?;
     heavy()?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())
@@ -101,6 +101,11 @@ fn heavy() -> Result<()> {
         cargo_with(&["clippy", "--quiet", "--release", "--package", HEAVY, "--all-targets"])
             .args(["--package", "groupcommit-lab", "--package", "groupcommit-cli"])
             .args(["--features", ALL_KEYED, "--", "--deny", "warnings"]),
+    )?;
+    step(
+        "power cuts of RocksDB: lints",
+        cargo_with(&["clippy", "--quiet", "--release", "--package", "groupcommit-testkit-power"])
+            .args(["--features", "rocksdb", "--all-targets", "--", "--deny", "warnings"]),
     )?;
     step(
         "RocksDB: rustdoc",

@@ -11,7 +11,8 @@
 //! 2. After an input or output error in a checkpoint there is no other: SQLite counts pages that an
 //!    earlier checkpoint copied as done before they are synced, and would never copy them again,
 //!    while the system reports their loss only once. The log still holds them all; opening the
-//!    database again copies it from its beginning.
+//!    database again copies it from its beginning. After any other error (no space, interrupted)
+//!    nothing more counts as copied than before, so the next checkpoint copies the same pages again.
 //! 3. The log grows far beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot
 //!    for longer than [`READERS_WAIT_MAX`], or another process the checkpoint lock. While no commit
 //!    comes, a reader that begins sees all of the log and hinders nobody, so it is enough to wait
@@ -160,7 +161,7 @@ impl Checkpoints {
         self.shared.failed.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
-    /// A checkpoint outside of here met an input or output error.
+    /// A checkpoint outside of here may have met an input or output error.
     pub(crate) fn fail(&self, cause: Cause) {
         let _was_first = self.shared.failed.set(cause);
     }
@@ -357,6 +358,25 @@ mod tests {
             Due::Restart(READERS_WAIT),
             "waits for readers"
         );
+    }
+
+    #[test]
+    fn an_input_or_output_error_is_final() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.execute_batch("CREATE TABLE t (id)").unwrap();
+        let log =
+            std::fs::OpenOptions::new().write(true).open(path.with_extension("db-wal")).unwrap();
+        let length = log.metadata().unwrap().len();
+        log.set_len(length / 2).unwrap(); // what is read beyond that is missing
+
+        let mut checkpoints = Checkpoints::new(&path);
+        checkpoints.between_groups(FRAMES_MAX).unwrap_err();
+        log.set_len(length).unwrap();
+        checkpoints.between_groups(10 * FRAMES_MAX).unwrap_err();
+        assert_eq!(checkpoints.shared.copied.load(Ordering::Relaxed), 0, "there was another");
     }
 
     #[test]

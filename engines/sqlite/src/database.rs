@@ -99,7 +99,9 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The [`Failure`] it came to. What it had committed by itself before it failed stays.
+    /// The [`Failure`] it came to. What it had committed by itself before it failed stays. After an
+    /// input or output error in it, whether it returned that or not, the database refuses everything
+    /// until it is opened again: it may have been one of a checkpoint. A full disk is none.
     pub fn exclusive<T, E, F>(&self, mut run: F) -> Result<T, Failure<E>>
     where
         F: FnMut(&Connection) -> Result<T, E> + Send + 'static,

@@ -121,12 +121,17 @@ impl Engine for Writer {
     ) -> Result<ExclusiveEnd, Cause> {
         self.checkpoints.check_whole()?;
         let guard = self.guard.clone();
+        let had_met_one = ffi::met_io_error(&self.connection);
         let inside = Inside::enter();
         let ran = guard.as_exclusive(|| run(&mut self.connection));
         drop(inside);
-        let failed = ran != Ran::Completed || ffi::met_io_error(&self.connection);
-        if guard.take_checkpoint() && failed {
-            // See there why a checkpoint that failed is final.
+        // Whether or not the closure kept the error to itself, and whatever else it came to. SQLite
+        // remembers that there was one, but not which; so any is taken for one of a checkpoint,
+        // unless there had been one before and no checkpoint is known of now.
+        let checkpointed = guard.take_checkpoint();
+        if ffi::met_io_error(&self.connection) && (checkpointed || !had_met_one) {
+            // See there why that is final. Every other error leaves it to a later checkpoint to copy
+            // the same pages again.
             let cause: Cause = Arc::new(Error::ExclusiveIo(self.ground.path.clone()));
             self.checkpoints.fail(cause.clone());
             return Err(cause);

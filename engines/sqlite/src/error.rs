@@ -44,9 +44,12 @@ pub enum Error {
         mode: String,
     },
 
-    /// An exclusive that ran a checkpoint failed. If it was the checkpoint, pages may be lost that
-    /// only the log still has.
-    #[error("an exclusive that ran a checkpoint failed on {}; open the database again", .0.display())]
+    /// An exclusive met an input or output error. If it was one of a checkpoint, pages may be lost
+    /// that only the log still has.
+    #[error(
+        "an exclusive met an input or output error on {}; open the database again once the disk is well",
+        .0.display()
+    )]
     ExclusiveIo(PathBuf),
 
     /// A database without a file has nothing to flush to.

@@ -47,6 +47,9 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
 }
 
 /// Whether a call on the connection ever ended in an input or output error; a full disk is none.
+///
+/// SQLite keeps `errno` of the latest one, which is not 0: something had set it, and no function of the
+/// system ever sets it to 0.
 pub(crate) fn met_io_error(connection: &Connection) -> bool {
     // SAFETY: as above. The call only reads what the connection remembers.
     unsafe { ffi::sqlite3_system_errno(connection.handle()) != 0 }

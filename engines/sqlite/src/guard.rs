@@ -66,7 +66,7 @@ pub(crate) struct Guard {
     schema_change: AtomicBool,
     /// A statement that runs a trigger was prepared. Never reset: it may stay in a cache.
     trigger: AtomicBool,
-    /// An exclusive prepared a checkpoint of its own.
+    /// An exclusive prepared a checkpoint of its own, by `PRAGMA`.
     checkpoint: AtomicBool,
     /// When the running member must stop; 0 for never.
     deadline_ns: AtomicU64,

@@ -31,7 +31,7 @@ const CUTS: u64 = 25;
 const BLOCK: usize = 4096;
 
 /// What the control came to.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Control {
     /// Rows committed without a flush, and how many of them were gone.
     pub(crate) rows: u64,
@@ -78,7 +78,7 @@ fn without_flushes(medium: &mut Medium) -> Result<u64> {
     }
     medium.switch().cut()?;
     drop(connection);
-    medium.cycle_power(Survivors::None, &mut fastrand::Rng::with_seed(0))?;
+    medium.cycle_power(Survivors::None, 0)?;
     let connection = Connection::open(&path)?;
     let left: i64 = connection.query_row("SELECT count(*) FROM t", (), |row| row.get(0))?;
     Ok(ROWS.saturating_sub(left.cast_unsigned()))
@@ -117,7 +117,7 @@ fn plain_flushes(medium: &mut Medium, number: u64) -> Result<bool> {
     if appender.join().is_err() {
         bail!("the control panicked");
     }
-    medium.cycle_power(Survivors::None, &mut fastrand::Rng::with_seed(number))?;
+    medium.cycle_power(Survivors::None, number)?;
     let said = flushed.load(SeqCst);
     let length = File::open(&path)?.metadata()?.len() / BLOCK as u64;
     ensure!(

@@ -6,8 +6,9 @@
 //! 1. What was acknowledged is there; what was said to have had no effect is not; nothing is there
 //!    in part. What is unknown may be there or not.
 //! 2. After an unknown outcome the database refuses everything until it is opened again.
-//! 3. Without one it goes on, at the latest when the disk is well again; only after a checkpoint that
-//!    failed it may refuse too, since pages may be lost that only the log still has.
+//! 3. Without one it goes on, at the latest when the disk is well again; only after an input or output
+//!    error it may refuse too, since pages may be lost that only the log still has, and after one of
+//!    a flush it must.
 //! 4. Opening it again always leads back to service.
 
 use std::{
@@ -19,7 +20,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use groupcommit_core::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     disk::{Disk, Fault, Kind, Operation, Survivors},
@@ -27,7 +28,8 @@ use crate::{
     plan::Planned,
     powercut::folder,
     record::Record,
-    subject::{Came, Engine, Failing, Sqlite, Subject},
+    subject::{Came, Engine, Failing, Subject, for_engine},
+    sweep,
     verify::{self, Promised},
     worker::{Told, Worker},
 };
@@ -55,6 +57,7 @@ pub(crate) struct Options {
 /// What all cases came to.
 #[derive(Debug, Clone, Serialize)]
 struct Report {
+    engine: &'static str,
     stride: u64,
     rows: Vec<Row>,
     seconds: f64,
@@ -77,10 +80,22 @@ pub(crate) struct Row {
 /// A sort of fault.
 #[derive(Debug, Clone, Copy)]
 struct Sort {
-    file: &'static str,
+    /// How the names of the files end, and what they are.
+    file: (&'static str, &'static str),
     operation: Operation,
     kind: Kind,
     lasts: bool,
+}
+
+/// What the database is to do once the disk is well again, where no outcome is unknown: where one is, it
+/// must refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Expected {
+    /// To go on.
+    Service,
+    /// To refuse until it is opened again.
+    Refusal,
+    Either,
 }
 
 /// Places after which no further is tried, were each of them reached.
@@ -95,19 +110,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("failing disks skipped; missing: {missing}");
         return Ok(());
     }
-    ensure!(
-        options.engine == Engine::Sqlite,
-        "no faults are made for {}: what should come of them is known for SQLite alone",
-        options.engine.as_str()
-    );
-    run_all::<Sqlite>(options)
+    sweep::sweep(&folder(options.dir.as_deref()));
+    for_engine!(options.engine, run_all(options))
 }
 
 fn run_all<S: Subject>(options: &Options) -> Result<()> {
     let began = Instant::now();
     let parent = folder(options.dir.as_deref());
     let mut rows = Vec::new();
-    for file in [S::LOG, S::DATA] {
+    for &file in S::FILES {
         for (operation, kind) in [
             (Operation::Write, Kind::InputOutput),
             (Operation::Flush, Kind::InputOutput),
@@ -116,7 +127,7 @@ fn run_all<S: Subject>(options: &Options) -> Result<()> {
         ] {
             for lasts in [false, true] {
                 let sort = Sort { file, operation, kind, lasts };
-                let row = sweep::<S>(sort, &parent, options).with_context(|| sort.name::<S>())?;
+                let row = try_all::<S>(sort, &parent, options).with_context(|| sort.name())?;
                 row.print();
                 rows.push(row);
             }
@@ -128,6 +139,7 @@ fn run_all<S: Subject>(options: &Options) -> Result<()> {
     let violations: u64 = rows.iter().map(|row| row.violations).sum();
     let unreached: Vec<_> = rows.iter().filter(|row| row.cases == 0).map(|row| &row.what).collect();
     let report = Report {
+        engine: options.engine.as_str(),
         stride: options.stride,
         rows: rows.clone(),
         seconds: began.elapsed().as_secs_f64(),
@@ -178,7 +190,7 @@ impl Row {
 }
 
 impl Sort {
-    fn name<S: Subject>(self) -> String {
+    fn name(self) -> String {
         let kind = match self.kind {
             Kind::InputOutput => "EIO at a",
             Kind::NoSpace => "ENOSPC at a",
@@ -188,27 +200,36 @@ impl Sort {
             Operation::Write => "write",
             Operation::Flush => "flush",
         };
-        let file = if self.file == S::LOG { "log" } else { "database, in a checkpoint" };
+        let (_, file) = self.file;
         let lasts = if self.lasts { "from then on" } else { "once" };
         format!("{kind} {operation} of the {file}, {lasts}")
     }
 
+    fn expected<S: Subject>(self) -> Expected {
+        match (self.kind, self.operation) {
+            // Pages may be lost, and a second flush would not say so.
+            (Kind::InputOutput, Operation::Flush) => Expected::Refusal,
+            (Kind::NoSpace | Kind::Short, _) if S::OUTLIVES_FULL_DISKS => Expected::Service,
+            _ => Expected::Either,
+        }
+    }
+
     fn at(self, number: u64) -> Fault {
         let make = if self.lasts { Fault::lasting } else { Fault::once };
-        make(self.file, self.operation, number, self.kind)
+        make(self.file.0, self.operation, number, self.kind)
     }
 }
 
 /// Tries a fault at every place, until a place is beyond the last.
-fn sweep<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
-    let mut row = Row { what: sort.name::<S>(), ..Row::default() };
+fn try_all<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row> {
+    let mut row = Row { what: sort.name(), ..Row::default() };
     let mut beyond = 0;
     let mut number = 1;
     let mut worker = Worker::start(options.engine)?;
     // How groups fall varies, and with them how many operations there are: the first place that is
     // not reached may not be the last that is.
     while beyond < 3 && number < PLACES_MAX {
-        let case = on_disk(sort, parent, number, &mut worker);
+        let case = on_disk::<S>(sort, parent, number, &mut worker);
         match case.with_context(|| format!("place {number}"))? {
             Some(told) => row.count(&told),
             None => beyond += 1,
@@ -219,27 +240,32 @@ fn sweep<S: Subject>(sort: Sort, parent: &Path, options: &Options) -> Result<Row
 }
 
 /// One case on a disk of its own; `None` when the fault was not reached.
-fn on_disk(sort: Sort, parent: &Path, number: u64, worker: &mut Worker) -> Result<Option<Told>> {
-    let fault = sort.at(number);
-    let folder = tempfile::Builder::new().prefix("groupcommit-fault-").tempdir_in(parent)?;
-    let mut disk = Disk::default();
+fn on_disk<S: Subject>(
+    sort: Sort,
+    parent: &Path,
+    number: u64,
+    worker: &mut Worker,
+) -> Result<Option<Told>> {
+    let folder = sweep::folder_in(parent)?;
+    let mut disk = Disk::start()?;
     disk.mount(folder.path())?;
     let here = folder.path().display();
     worker.ask(&format!("begin {here}"))?;
-    disk.cache().inject(Some(fault));
+    disk.inject(Some(sort.at(number)))?;
     worker.ask("work")?;
-    disk.cache().inject(None);
-    let reached = disk.cache().counts().faults > 0;
-    worker.ask("well")?;
+    let reached = disk.tell()?.faults > 0;
+    disk.inject(None)?;
+    let expected = if reached { sort.expected::<S>() } else { Expected::Service };
+    worker.ask(&format!("well {}", serde_json::to_string(&expected)?))?;
     // Half of the cases are opened again while the page cache hides what never became durable.
     if number.is_multiple_of(2) {
         worker.ask(&format!("open {here}"))?;
         worker.ask("service")?;
     }
-    disk.cache().cut();
+    disk.cut()?;
     worker.ask("close")?;
     disk.unmount()?;
-    disk.restore_power(Survivors::None, &mut fastrand::Rng::with_seed(number));
+    disk.restore_power(Survivors::None, number)?;
     disk.mount(folder.path())?;
     worker.ask(&format!("open {here}"))?;
     worker.ask("judge")?;
@@ -340,17 +366,18 @@ impl<S: Subject> Case<S> {
         }
     }
 
-    /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has
-    /// not serves; but where a checkpoint may have failed (`may_refuse`), it may refuse too.
-    pub(crate) fn expect_refusal_or_service(&mut self, may_refuse: bool) {
-        let refuses = self.outcomes.contains(&Outcome::Unknown);
+    /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has not
+    /// does what is expected.
+    pub(crate) fn expect_refusal_or_service(&mut self, expected: Expected) {
+        let unknown = self.outcomes.contains(&Outcome::Unknown);
+        let expected = if unknown { Expected::Refusal } else { expected };
         match self.transact() {
-            Some(Outcome::Committed) if !refuses => self.went_on = true,
-            Some(Outcome::NotRun) if refuses || may_refuse => {}
+            Some(Outcome::Committed) if expected != Expected::Refusal => self.went_on = true,
+            Some(Outcome::NotRun) if expected != Expected::Service => {}
             Some(outcome) => self.wrong.push(format!(
                 "{} after {} unknown outcome, once the disk was well again",
                 outcome.as_str(),
-                if refuses { "an" } else { "no" }
+                if unknown { "an" } else { "no" }
             )),
             None => {}
         }

@@ -6,8 +6,10 @@
 //!      └── judges ◄── records of what was acknowledged
 //! ```
 //!
-//! Run by `cargo xtask powercut` and `cargo xtask faults`; needs root.
+//! Run by `cargo xtask powercut` and `cargo xtask faults`; needs root. The harness cuts, waits and
+//! judges; a disk in user space is served by another process, and so are writers and workers.
 
+mod companion;
 mod control;
 mod disk;
 mod faults;
@@ -19,6 +21,7 @@ mod record;
 mod schedule;
 mod shutdown;
 mod subject;
+mod sweep;
 mod verify;
 mod worker;
 mod writer;
@@ -41,6 +44,11 @@ enum Command {
     Powercut(powercut::Options),
     /// Make a disk fail at every write and flush
     Faults(faults::Options),
+    /// Take away what runs left behind that were killed; every run begins with it
+    Sweep(SweepOptions),
+    /// The process that serves a disk
+    #[command(hide = true)]
+    Disk,
     /// The process that has the database open while a disk fails
     #[command(hide = true)]
     Worker(WorkerOptions),
@@ -56,10 +64,24 @@ struct WorkerOptions {
     engine: subject::Engine,
 }
 
+/// Options of `sweep`.
+#[derive(Debug, clap::Args)]
+struct SweepOptions {
+    /// The folder in which the runs had their images and mounts [default: /dev/shm, else the
+    /// temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<std::path::PathBuf>,
+}
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Powercut(options) => powercut::run(&options),
         Command::Faults(options) => faults::run(&options),
+        Command::Sweep(options) => {
+            sweep::sweep(&powercut::folder(options.dir.as_deref()));
+            Ok(())
+        }
+        Command::Disk => disk::serve(),
         Command::Worker(options) => worker::serve(options.engine),
         Command::Writer(options) => powercut::run_writer(&options),
     };

@@ -8,24 +8,32 @@
 //! Both need root, and the programs in [`missing`].
 
 use std::{
+    fmt::Write as _,
     fs::{self, File},
+    ops::Range,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::{
     disk::{Disk, IMAGE, SWITCH, Survivors},
-    shutdown,
+    shutdown, sweep,
 };
 
 /// Size of the file system, in bytes.
 const IMAGE_BYTES: u64 = 320 << 20;
+
+/// Size of its blocks, in bytes.
+const BLOCK_BYTES: usize = 1_024;
+
+/// Where its journal lies, in bytes from its beginning, unless it is smaller than that.
+pub(crate) const JOURNAL: Range<usize> = (64 << 20)..(68 << 20);
 
 /// How long an unmount may take until nobody uses the file system any more.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(20);
@@ -75,7 +83,8 @@ pub(crate) struct Medium {
     kind: Kind,
     folder: tempfile::TempDir,
     image_bytes: u64,
-    disk: Disk,
+    /// What a device lies on.
+    disk: Option<Disk>,
     loop_device: Option<String>,
     is_mounted: bool,
 }
@@ -87,16 +96,12 @@ impl Medium {
     }
 
     pub(crate) fn with_size(kind: Kind, parent: &Path, image_bytes: u64) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("groupcommit-power-")
-            .tempdir_in(parent)
-            .with_context(|| format!("cannot create a folder in {}", parent.display()))?;
+        let folder = sweep::folder_in(parent)?;
         for name in ["mnt", "fuse"] {
             fs::create_dir(folder.path().join(name))?;
         }
-        let disk = Disk::default();
         let mut medium =
-            Self { kind, folder, image_bytes, disk, loop_device: None, is_mounted: false };
+            Self { kind, folder, image_bytes, disk: None, loop_device: None, is_mounted: false };
         medium.start_anew()?;
         Ok(medium)
     }
@@ -111,8 +116,9 @@ impl Medium {
         self.folder.path()
     }
 
-    pub(crate) fn disk(&self) -> &Disk {
-        &self.disk
+    /// What a device lies on.
+    pub(crate) fn disk(&mut self) -> Option<&mut Disk> {
+        self.disk.as_mut()
     }
 
     fn fuse(&self) -> PathBuf {
@@ -147,46 +153,48 @@ impl Medium {
                     .with_context(|| format!("cannot create {}", image.display()))?;
             }
             Kind::Device => {
-                self.disk = Disk::default();
-                let mut cache = self.disk.cache();
-                let inode = cache.create(&format!("disk{IMAGE}"));
-                let bytes = usize::try_from(self.image_bytes)?;
-                ensure!(cache.set_length(inode, bytes).is_ok(), "cannot enlarge the disk");
+                let mut disk = Disk::start()?;
+                disk.create(&format!("disk{IMAGE}"), usize::try_from(self.image_bytes)?)?;
+                self.disk = Some(disk);
             }
         }
         self.attach()?;
         let device = self.loop_device.clone().unwrap_or_default();
         let options = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        let block = BLOCK_BYTES.to_string();
+        let mut journal = format!("size={}", JOURNAL.len() >> 20);
+        if self.image_bytes > JOURNAL.end as u64 {
+            write!(journal, ",location={}", JOURNAL.start / BLOCK_BYTES)?;
+        }
         run(
             "mkfs.ext4",
-            &["-q", "-F", "-m", "0", "-N", "256", "-J", "size=4", "-E", options, &device],
+            &[
+                "-q", "-F", "-m", "0", "-N", "256", "-b", &block, "-J", &journal, "-E", options,
+                &device,
+            ],
         )?;
         self.mount()
     }
 
     /// Cuts the power, if nobody has yet, takes everything down, and gives the power back: only
     /// what was durable is there, and ext4 has recovered its journal.
-    pub(crate) fn cycle_power(
-        &mut self,
-        survivors: Survivors,
-        random: &mut fastrand::Rng,
-    ) -> Result<()> {
-        match self.kind {
-            Kind::Shutdown => self.switch().cut()?,
-            Kind::Device => self.disk.cache().cut(),
+    pub(crate) fn cycle_power(&mut self, survivors: Survivors, seed: u64) -> Result<()> {
+        match &mut self.disk {
+            None => self.switch().cut()?,
+            Some(disk) => disk.cut()?,
         }
         self.take_down()?;
-        if self.kind == Kind::Device {
-            self.disk.restore_power(survivors, random);
+        if let Some(disk) = &mut self.disk {
+            disk.restore_power(survivors, seed)?;
         }
         self.attach()?;
         self.mount()
     }
 
     fn attach(&mut self) -> Result<()> {
-        if self.kind == Kind::Device {
-            let folder = self.fuse();
-            self.disk.mount(&folder)?;
+        let folder = self.fuse();
+        if let Some(disk) = &mut self.disk {
+            disk.mount(&folder)?;
         }
         let image = self.image();
         let said = run("losetup", &["--find", "--show", &image.display().to_string()])?;
@@ -212,7 +220,7 @@ impl Medium {
         if let Some(device) = self.loop_device.take() {
             run("losetup", &["--detach", &device])?;
         }
-        self.disk.unmount()
+        self.disk.as_mut().map_or(Ok(()), Disk::unmount)
     }
 }
 

@@ -13,14 +13,15 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
-#[cfg(feature = "rocksdb")]
-use crate::subject::Rocksdb;
 use crate::{
+    companion::is_verbose,
     control::{self, Control},
+    disk::{Disk, Fault, IMAGE, Kind, Operation},
     medium::{self, Medium, Switch},
     record::{Reader, Record as Recorded},
     schedule::{End, Schedule, Terms},
-    subject::{Engine, Lmdb, Sqlite, Subject},
+    subject::{Engine, Subject, for_engine},
+    sweep,
     verify::{self, Promised, Violations},
     writer,
 };
@@ -54,9 +55,9 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = medium::Kind::Shutdown)]
     pub(crate) medium: medium::Kind,
 
-    /// Make a write of the device fail once in every cycle, not in some
+    /// Leave out the control: who looks for violations needs none to believe in those that are found
     #[arg(long)]
-    pub(crate) always_fail_a_write: bool,
+    pub(crate) without_control: bool,
 
     /// The folder for the image of the file system [default: /dev/shm, else the temporary folder]
     #[arg(long, value_name = "DIR")]
@@ -80,8 +81,6 @@ pub(crate) struct WriterOptions {
     engine: Engine,
     #[arg(long)]
     medium: medium::Kind,
-    #[arg(long)]
-    always_fail_a_write: bool,
     #[arg(long)]
     folder: PathBuf,
     #[arg(long)]
@@ -132,35 +131,21 @@ pub(crate) fn folder(dir: Option<&Path>) -> PathBuf {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    match options.engine {
-        Engine::Sqlite => cycles::<Sqlite>(options),
-        Engine::Lmdb => cycles::<Lmdb>(options),
-        #[cfg(feature = "rocksdb")]
-        Engine::Rocksdb => cycles::<Rocksdb>(options),
-    }
+    for_engine!(options.engine, cycles(options))
 }
 
 pub(crate) fn run_writer(options: &WriterOptions) -> Result<()> {
-    let terms = Terms {
-        seed: options.seed,
-        medium: options.medium,
-        always_fails_a_write: options.always_fail_a_write,
-    };
+    let terms = Terms { seed: options.seed, medium: options.medium };
     let schedule = Schedule::of(terms, options.cycle);
     let run = schedule.runs.get(options.run).context("no such run")?;
-    eprintln!("cycle {}: {:?}, {run:?}", options.cycle, schedule.fail_write);
+    eprintln!("cycle {}: {:?}, {run:?}", options.cycle, schedule.fault);
     let switch = match options.medium {
         medium::Kind::Shutdown => Switch::Shutdown(options.switch.clone()),
         medium::Kind::Device => Switch::File(options.switch.clone()),
     };
     let seed = options.seed ^ options.cycle << 8;
-    let write = match options.engine {
-        Engine::Sqlite => writer::write::<Sqlite>,
-        Engine::Lmdb => writer::write::<Lmdb>,
-        #[cfg(feature = "rocksdb")]
-        Engine::Rocksdb => writer::write::<Rocksdb>,
-    };
-    write(&options.folder, &options.records, run, switch, seed)
+    let (folder, records) = (&options.folder, &options.records);
+    for_engine!(options.engine, writer::write(folder, records, run, switch, seed))
 }
 
 /// What goes on from cycle to cycle.
@@ -184,12 +169,9 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
         println!("power cuts skipped; missing: {missing}");
         return Ok(());
     }
+    sweep::sweep(&folder(options.dir.as_deref()));
     let began = Instant::now();
-    let terms = Terms {
-        seed: options.seed,
-        medium: options.medium,
-        always_fails_a_write: options.always_fail_a_write,
-    };
+    let terms = Terms { seed: options.seed, medium: options.medium };
     let medium = Medium::new(options.medium, &folder(options.dir.as_deref()))?;
     let mut session = Session {
         options,
@@ -205,10 +187,13 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
         late: 0,
         late_lost: 0,
     };
-    let control = control::run(&mut session.medium)?;
-    println!("{control}");
-    ensure!(control.rows_lost > 0, "this medium loses nothing, so nothing can be shown on it");
-    session.medium.start_anew()?;
+    let mut control = Control::default();
+    if !options.without_control {
+        control = control::run(&mut session.medium)?;
+        println!("{control}");
+        ensure!(control.rows_lost > 0, "this medium loses nothing, so nothing can be shown on it");
+        session.medium.start_anew()?;
+    }
     let mut done = 0;
     let mut begun_at = options.first;
     for cycle in options.first..options.first + options.cycles {
@@ -278,20 +263,27 @@ impl Session<'_> {
             self.promised = Promised::default();
             self.databases += 1;
         }
-        self.medium.disk().set_flush_time(Duration::from_micros(schedule.flush_us));
+        if let Some(disk) = self.medium.disk() {
+            disk.set_flush_time(Duration::from_micros(schedule.flush_us))?;
+            disk.inject(None)?;
+        }
         for (index, run) in schedule.runs.iter().enumerate() {
             let records = self.medium.outside().join("records");
             let mut reader = Reader::create(&records)?;
-            if index + 1 == schedule.runs.len() && self.options.medium == medium::Kind::Device {
-                self.arm(schedule);
+            if index + 1 == schedule.runs.len()
+                && let Some(disk) = self.medium.disk()
+            {
+                arm(disk, schedule)?;
             }
             let status = self.run_writer(cycle, index, &records)?;
             let recorded = reader.read()?;
             self.acknowledged += self.promised.take_in(&recorded);
             let signal = status.and_then(|status| status.signal());
             let killed = signal == Some(Signal::SIGKILL as i32);
+            let told = self.medium.disk().map(Disk::tell).transpose()?;
             let has_power =
-                self.medium.disk().cache().has_power() && !recorded.contains(&Recorded::Cutting);
+                told.is_none_or(|told| told.has_power) && !recorded.contains(&Recorded::Cutting);
+            self.failed_writes += told.map_or(0, |told| told.faults);
             let without_page = S::IS_MAPPED && signal == Some(Signal::SIGBUS as i32) && !has_power;
             self.kills += u64::from(killed);
             let ended_well = status.is_some_and(|status| status.success());
@@ -301,41 +293,40 @@ impl Session<'_> {
                 self.violations.other += 1;
             }
         }
-        self.failed_writes += self.medium.disk().cache().counts().faults;
-        let mut random = fastrand::Rng::with_seed(self.terms.seed ^ cycle);
-        self.medium.cycle_power(schedule.survivors, &mut random)?;
-        self.judge::<S>(cycle)
+        self.medium.cycle_power(schedule.survivors, self.terms.seed ^ cycle)?;
+        self.judge::<S>(cycle);
+        Ok(())
     }
 
-    /// Opens the database, which recovers it, and compares.
-    fn judge<S: Subject>(&mut self, cycle: u64) -> Result<()> {
-        let subject = S::open(&self.medium.path()).context("cannot open the database again")?;
-        let found = subject.look()?;
-        let mut violations = verify::judge(&found, &self.promised);
-        let (late, late_lost) = self.promised.take_late(&found);
-        (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
-        if let Err(error) = subject.check_integrity() {
+    /// Opens the database, which recovers it, and compares. One that cannot be opened or read any more
+    /// has broken its promises.
+    fn judge<S: Subject>(&mut self, cycle: u64) {
+        let mut violations = Violations::default();
+        let mut found_wrong = |error: anyhow::Error| {
             println!("cycle {cycle}: {error:#}");
             violations.other += 1;
+        };
+        let opened = S::open(&self.medium.path()).context("cannot open the database again");
+        let found = opened.and_then(|subject| {
+            if let Err(error) = subject.check_integrity() {
+                found_wrong(error);
+            }
+            let found = subject.look().context("cannot read the database");
+            subject.close().context("cannot close the database")?;
+            found
+        });
+        match found {
+            Ok(found) => {
+                violations.add(verify::judge(&found, &self.promised));
+                let (late, late_lost) = self.promised.take_late(&found);
+                (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
+            }
+            Err(error) => found_wrong(error),
         }
-        subject.close().context("cannot close the database")?;
         if !violations.is_none() {
             println!("cycle {cycle}: {violations}");
         }
         self.violations.add(violations);
-        Ok(())
-    }
-
-    fn arm(&self, schedule: &Schedule) {
-        use crate::disk::{Fault, IMAGE, Kind, Operation};
-        let mut cache = self.medium.disk().cache();
-        if let Some(number) = schedule.fail_write {
-            let fault = Fault::once(IMAGE, Operation::Write, number, Kind::InputOutput);
-            cache.inject(Some(fault));
-        }
-        if let Some((operation, number)) = schedule.cut_at {
-            cache.cut_at(operation, number);
-        }
     }
 
     /// `None` when it did not end in time.
@@ -347,15 +338,28 @@ impl Session<'_> {
         command.args(["--seed", &self.terms.seed.to_string(), "--cycle", &cycle.to_string()]);
         command.args(["--run", &run.to_string(), "--engine", self.options.engine.as_str()]);
         command.args(["--medium", self.options.medium.as_str()]);
-        if self.terms.always_fails_a_write {
-            command.arg("--always-fail-a-write");
-        }
         command.arg("--folder").arg(self.medium.path()).arg("--records").arg(records);
         command.arg("--switch").arg(switch);
-        if std::env::var_os("GROUPCOMMIT_POWER_VERBOSE").is_none() {
+        if !is_verbose() {
             command.stderr(std::process::Stdio::null());
         }
         wait(command.spawn().context("cannot start a writer")?)
+    }
+}
+
+/// Has the disk fail and lose power as the schedule says.
+fn arm(disk: &mut Disk, schedule: &Schedule) -> Result<()> {
+    if let Some(fault) = schedule.fault {
+        let write = Fault::once(IMAGE, Operation::Write, fault.write, Kind::InputOutput);
+        let spared = if fault.spares_journal { medium::JOURNAL } else { 0..0 };
+        disk.inject(Some(write.sparing(spared)))?;
+        if let Some(number) = fault.cut_after {
+            disk.cut_after_fault(number)?;
+        }
+    }
+    match schedule.cut_at {
+        Some((operation, number)) => disk.cut_at(operation, number),
+        None => Ok(()),
     }
 }
 

@@ -19,10 +19,22 @@ pub(crate) struct Schedule {
     pub(crate) survivors: Survivors,
     /// How long a flush of the device takes, in microseconds.
     pub(crate) flush_us: u64,
-    /// The device fails this write of the last run, counted from its beginning, and no other.
-    pub(crate) fail_write: Option<u64>,
+    /// A write of the device that fails in the last run.
+    pub(crate) fault: Option<Fault>,
     /// The device loses power at this operation of the last run, if the writer does not cut first.
     pub(crate) cut_at: Option<(Operation, u64)>,
+}
+
+/// One write of a device fails, counted from the beginning of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) write: u64,
+    /// Not one of the journal, whose failing ends the file system at once: so it is mostly one of the
+    /// database's log.
+    pub(crate) spares_journal: bool,
+    /// It is dying: its power goes at this flush after the write that failed. Later, a checkpoint
+    /// would have brought what the page cache still shows to another place.
+    pub(crate) cut_after: Option<u64>,
 }
 
 /// How a writer's thread submits.
@@ -32,6 +44,9 @@ pub(crate) enum Style {
     Tickets(usize),
     /// So many in flight; a callback is told.
     Callbacks(usize),
+    /// One after so many microseconds on average, whatever became of those before, so that some are
+    /// always executed while others are being flushed; a callback is told.
+    Paced(u64),
     /// One at a time, by the blocking call, on the caller's own thread while the database is idle.
     Blocking,
 }
@@ -71,8 +86,6 @@ pub(crate) enum End {
 pub(crate) struct Terms {
     pub(crate) seed: u64,
     pub(crate) medium: medium::Kind,
-    /// Whether every cycle has a write that fails (`true`), or some have.
-    pub(crate) always_fails_a_write: bool,
 }
 
 impl Schedule {
@@ -89,15 +102,19 @@ impl Schedule {
         }
         let runs = ends.into_iter().map(|end| Run::random(random, end)).collect();
         let survivors = [Survivors::None, Survivors::Pages, Survivors::Sectors][random.usize(..3)];
-        let flush_us = if random.bool() { 0 } else { random.u64(..1_500) };
         let on_device = terms.medium == medium::Kind::Device;
-        let fails = random.u8(..4) == 0 || terms.always_fails_a_write;
-        let fail_write = Some(random.u64(10..400)).filter(|_| fails && on_device);
+        let flush_us = if random.u8(..4) == 0 { 0 } else { random.u64(200..2_500) };
+        let fault = Fault {
+            write: log_uniform(random, 25, 400),
+            spares_journal: random.u8(..8) != 0,
+            cut_after: (random.u8(..5) != 0).then(|| log_uniform(random, 3, 40)),
+        };
+        let fault = Some(fault).filter(|_| random.u8(..5) < 3 && on_device);
         let operation = if random.bool() { Operation::Write } else { Operation::Flush };
         let number = log_uniform(random, 1, 2_000);
-        let cuts = on_device && random.bool();
+        let cuts = on_device && fault.is_none() && random.bool();
         let cut_at = cuts.then_some((operation, number));
-        Self { is_fresh, runs, survivors, flush_us, fail_write, cut_at }
+        Self { is_fresh, runs, survivors, flush_us, fault, cut_at }
     }
 }
 
@@ -110,6 +127,7 @@ impl Run {
                 _ if blocking => Style::Blocking,
                 0 => Style::Tickets(1),
                 1 | 2 => Style::Callbacks(within(random, 1, 512)),
+                3 | 4 => Style::Paced(log_uniform(random, 50, 1_000)),
                 _ => Style::Tickets(within(random, 1, 512)),
             })
             .collect();
@@ -117,7 +135,7 @@ impl Run {
             .iter()
             .map(|style| match style {
                 Style::Tickets(n) | Style::Callbacks(n) => *n,
-                Style::Blocking => 1,
+                Style::Paced(_) | Style::Blocking => 1,
             })
             .sum();
         let most =
@@ -162,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_and_cycle_give_the_same_schedule() {
-        let terms = Terms { seed: 7, medium: medium::Kind::Device, always_fails_a_write: false };
+        let terms = Terms { seed: 7, medium: medium::Kind::Device };
         let said = |cycle| format!("{:?}", Schedule::of(terms, cycle));
         assert_eq!(said(3), said(3));
         assert_ne!(said(3), said(4));
@@ -172,16 +190,22 @@ mod tests {
 
     #[test]
     fn every_kind_of_choice_is_made_within_a_hundred_cycles() {
-        let terms = Terms { seed: 1, medium: medium::Kind::Device, always_fails_a_write: false };
+        let terms = Terms { seed: 1, medium: medium::Kind::Device };
         let all: Vec<Schedule> = (0..100).map(|cycle| Schedule::of(terms, cycle)).collect();
         let runs: Vec<&Run> = all.iter().flat_map(|schedule| &schedule.runs).collect();
         let some = |found: bool, what: &str| assert!(found, "no schedule with {what}");
-        some(all.iter().any(|s| s.fail_write.is_some()), "a write that fails");
+        let faults: Vec<Fault> = all.iter().filter_map(|s| s.fault).collect();
+        some(faults.iter().any(|f| f.spares_journal), "a write that fails");
+        some(faults.iter().any(|f| !f.spares_journal), "any write that fails");
+        some(faults.iter().any(|f| f.cut_after.is_none()), "a device that goes on");
+        some(faults.iter().any(|f| f.cut_after.is_some()), "a device that dies");
         some(all.iter().any(|s| s.cut_at.is_some()), "a cut at an operation");
         for end in [End::Cut, End::Kill, End::Close] {
             some(runs.iter().any(|run| run.end == end), "one of the ends");
         }
         some(runs.iter().any(|run| run.threads.contains(&Style::Blocking)), "blocking threads");
+        let paced = |style: &Style| matches!(style, Style::Paced(_));
+        some(runs.iter().any(|run| run.threads.iter().any(paced)), "threads with a pace");
         some(runs.iter().any(|run| run.reopen_every.is_some()), "reopening");
         some(runs.iter().any(|run| run.tidy_every.is_some()), "checkpoints");
         some(runs.iter().any(|run| run.fail_every.is_some()), "failures");

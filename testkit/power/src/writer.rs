@@ -31,6 +31,9 @@ use crate::{
 /// How often it opens the database again after a failure: one fault is injected at most.
 const ROUNDS_MAX: usize = 4;
 
+/// How many of a thread with a pace are in flight at most: as much as memory is to take.
+const PACED_MAX: usize = 512;
+
 /// Runs until the end that the schedule says, or until the power is gone.
 pub(crate) fn write<S: Subject>(
     folder: &Path,
@@ -127,8 +130,10 @@ impl<S: Subject> Round<S> {
         let in_flight = Arc::new((Mutex::new(0_usize), Condvar::new()));
         let most = match style {
             Style::Tickets(n) | Style::Callbacks(n) => n,
+            Style::Paced(_) => PACED_MAX,
             Style::Blocking => 1,
         };
+        let mut random = fastrand::Rng::new(); // the system decides anyway when a pause ends
         while !self.stops.load(SeqCst) {
             match self.submit_one(style, &in_flight) {
                 Some(Submitted::Waiting(number, ticket)) => waiting.push_back((number, ticket)),
@@ -145,6 +150,9 @@ impl<S: Subject> Round<S> {
                 && let Some((number, ticket)) = waiting.pop_front()
             {
                 self.came_and_read(number, &ticket());
+            }
+            if let Style::Paced(us) = style {
+                thread::sleep(Duration::from_micros(random.u64(..=2 * us)));
             }
         }
         for (number, ticket) in waiting {
@@ -193,7 +201,7 @@ impl<S: Subject> Round<S> {
         Some(match style {
             Style::Tickets(_) => Submitted::Waiting(planned.number, queue.subject.submit(planned)),
             Style::Blocking => Submitted::Done(planned.number, queue.subject.transact(planned)),
-            Style::Callbacks(_) => {
+            Style::Callbacks(_) | Style::Paced(_) => {
                 *in_flight.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
                 let (round, in_flight) = (self.clone(), in_flight.clone());
                 let then = Box::new(move |came: Came| {

@@ -107,12 +107,10 @@ struct AllCuts {
     runs: Vec<Dated<Cuts>>,
 }
 
-/// Mutants, each caught.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Mutants {
-    pub(crate) seed: u64,
-    pub(crate) cycles_max: u64,
-    pub(crate) caught: Vec<Caught>,
+/// Mutants, the last run of each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct AllMutants {
+    runs: Vec<Dated<Caught>>,
 }
 
 /// A mutant that was caught.
@@ -120,11 +118,17 @@ pub(crate) struct Mutants {
 pub(crate) struct Caught {
     pub(crate) mutant: String,
     pub(crate) what: String,
-    pub(crate) medium: String,
-    /// In which cycle.
-    /// The seed that caught it.
+    pub(crate) engine: String,
+    pub(crate) cycles_max: u64,
+    pub(crate) tried: Vec<Attempt>,
+}
+
+/// The cycles of one seed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
     pub(crate) seed: u64,
-    pub(crate) cycles: u64,
+    /// In which the mutant was caught, counted from 1; `None` when it was not.
+    pub(crate) cycle: Option<u64>,
     pub(crate) lost: u64,
     /// Violations of other kinds.
     pub(crate) other: u64,
@@ -133,9 +137,16 @@ pub(crate) struct Caught {
 /// What the harness writes of failing disks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Faults {
+    engine: String,
     stride: u64,
     rows: Vec<FaultRow>,
     seconds: f64,
+}
+
+/// Failing disks under all engines, the last run of each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct AllFaults {
+    runs: Vec<Dated<Faults>>,
 }
 
 /// One sort of fault, at every place where it can happen.
@@ -159,13 +170,32 @@ struct FaultRow {
 pub(crate) fn keep_cuts(run: Dated<Cuts>) -> Result<()> {
     let mut all: AllCuts =
         if root().join(CUTS).exists() { load(CUTS)? } else { AllCuts::default() };
-    let key = |run: &Dated<Cuts>| (run.record.engine.clone(), run.record.medium.clone());
-    let position = all.runs.iter().position(|known| key(known) == key(&run));
-    match position {
-        Some(position) => all.runs[position] = run,
-        None => all.runs.push(run),
-    }
+    put(&mut all.runs, run, |run| (run.record.engine.clone(), run.record.medium.clone()));
     save(CUTS, &all)
+}
+
+/// Keeps this run in place of the last of its engine.
+pub(crate) fn keep_faults(run: Dated<Faults>) -> Result<()> {
+    let mut all: AllFaults =
+        if root().join(FAULTS).exists() { load(FAULTS)? } else { AllFaults::default() };
+    put(&mut all.runs, run, |run| run.record.engine.clone());
+    save(FAULTS, &all)
+}
+
+/// Keeps this run in place of the last of its mutant and engine.
+pub(crate) fn keep_mutant(run: Dated<Caught>) -> Result<()> {
+    let mut all: AllMutants =
+        if root().join(MUTANTS).exists() { load(MUTANTS)? } else { AllMutants::default() };
+    put(&mut all.runs, run, |run| (run.record.mutant.clone(), run.record.engine.clone()));
+    save(MUTANTS, &all)
+}
+
+/// Puts `run` in place of the one with the same key, or at the end.
+fn put<T, K: PartialEq>(runs: &mut Vec<T>, run: T, key: impl Fn(&T) -> K) {
+    match runs.iter_mut().find(|known| key(known) == key(&run)) {
+        Some(known) => *known = run,
+        None => runs.push(run),
+    }
 }
 
 /// The table of power cuts.
@@ -225,56 +255,69 @@ pub(crate) fn controls() -> Result<String> {
 
 /// The table of mutants.
 pub(crate) fn mutants() -> Result<String> {
-    let Dated { place, record } = load::<Dated<Mutants>>(MUTANTS)?;
+    let all: AllMutants = load(MUTANTS)?;
     let mut table = String::from(
-        "| mutant | what it does | medium | caught in cycle | of seed | acknowledged and lost | other |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| mutant | what it does | engine | seeds | of them caught it | in cycle | acknowledged and \
+         lost | other | measured |\n|---|---|---|---|---|---|---|---|---|\n",
     );
-    for caught in &record.caught {
+    for Dated { place, record } in &all.runs {
+        let Caught { mutant, what, engine, cycles_max, tried } = record;
+        let cycles: Vec<_> = tried
+            .iter()
+            .map(|attempt| attempt.cycle.map_or("none".to_owned(), |cycle| cycle.to_string()))
+            .collect();
         writeln!(
             table,
-            "| `{}` | {} | {} | {} of at most {} | {} | {} | {} |",
-            caught.mutant,
-            caught.what,
-            caught.medium,
-            caught.cycles,
-            record.cycles_max,
-            caught.seed,
-            caught.lost,
-            caught.other,
+            "| `{mutant}` | {what} | {engine} | {} to {} | {} of {} | {} of at most {cycles_max} | {} | {} \
+             | {} |",
+            tried.first().map_or(0, |attempt| attempt.seed),
+            tried.last().map_or(0, |attempt| attempt.seed),
+            tried.iter().filter(|attempt| attempt.cycle.is_some()).count(),
+            tried.len(),
+            cycles.join(", "),
+            grouped(tried.iter().map(|attempt| attempt.lost).sum()),
+            grouped(tried.iter().map(|attempt| attempt.other).sum()),
+            place.text(),
         )?;
     }
-    writeln!(table, "\n{}, seed {}.", place.text(), record.seed)?;
     Ok(table)
 }
 
-/// The table of failing disks.
+/// The tables of failing disks.
 pub(crate) fn faults() -> Result<String> {
-    let Dated { place, record } = load::<Dated<Faults>>(FAULTS)?;
-    let mut table = String::from(
-        "| fault | cases | committed | rejected | not run | unknown | refused afterwards | went on | \
-         not as expected |\n|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for row in &record.rows {
+    let all: AllFaults = load(FAULTS)?;
+    let mut tables = String::new();
+    for Dated { place, record } in &all.runs {
+        let every = match record.stride {
+            1 => "every place".to_owned(),
+            stride => format!("every {stride}th place"),
+        };
         writeln!(
-            table,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            row.what,
-            grouped(row.cases),
-            grouped(row.committed),
-            grouped(row.rejected),
-            grouped(row.not_run),
-            grouped(row.unknown),
-            grouped(row.refused_afterwards),
-            grouped(row.went_on),
-            row.violations,
+            tables,
+            "Under {}: {every} of each fault; {}.\n\n\
+             | fault | cases | committed | rejected | not run | unknown | refused afterwards | went on \
+             | not as expected |\n|---|---|---|---|---|---|---|---|---|",
+            record.engine,
+            place.text(),
         )?;
+        for row in &record.rows {
+            writeln!(
+                tables,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                row.what,
+                grouped(row.cases),
+                grouped(row.committed),
+                grouped(row.rejected),
+                grouped(row.not_run),
+                grouped(row.unknown),
+                grouped(row.refused_afterwards),
+                grouped(row.went_on),
+                row.violations,
+            )?;
+        }
+        tables.push('\n');
     }
-    let every = if record.stride == 1 {
-        "every place".to_owned()
-    } else {
-        format!("every {}th place", record.stride)
-    };
-    writeln!(table, "\n{}, {every} of each fault.", place.text())?;
-    Ok(table)
+    tables.truncate(tables.trim_end().len());
+    tables.push('\n');
+    Ok(tables)
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use groupcommit_sqlite::{
-    Database,
-    rusqlite::{Connection, ErrorCode},
+    Database, Failure, Rejected,
+    rusqlite::{self, Connection, ErrorCode},
 };
 
 use crate::{
-    common::{code, hold, ids, insert, neighbour},
+    common::{Scratch, code, hold, ids, insert, neighbour},
     opening::may,
 };
 
@@ -48,6 +48,48 @@ fn in_a_statement() {
 #[test]
 fn in_the_commit() {
     rejects_the_transaction_that_does_not_fit_and_no_other(6);
+}
+
+/// A checkpoint in an exclusive that does not fit: a later one copies the same pages again.
+#[test]
+fn in_a_checkpoint() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let path = disk.path().join("app.db");
+    let db = Database::open(&path).unwrap();
+    db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")).unwrap();
+    db.transact(|tx| tx.execute("INSERT INTO t VALUES (1000, zeroblob(1000000))", ())).unwrap();
+    let filler = disk.path().join("filler");
+    std::fs::write(&filler, vec![1; 4 << 20]).unwrap_err(); // as much of it as there is room for
+    assert!(std::fs::metadata(&filler).unwrap().len() > 1_000_000);
+
+    let checkpoint = || {
+        db.exclusive(|conn| {
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, i64>(0))
+        })
+    };
+    assert_eq!(code(checkpoint()), ErrorCode::DiskFull);
+    std::fs::remove_file(&filler).unwrap();
+    db.transact(|tx| insert(tx, 1)).unwrap();
+    assert_eq!(checkpoint().unwrap(), 0, "not busy");
+    assert_eq!(db.wal().bytes, 0);
+    db.transact(|tx| insert(tx, 2)).unwrap();
+    db.close().unwrap();
+    assert_eq!(ids(&Connection::open(&path).unwrap()), [1, 2, 1000]);
+}
+
+/// What a closure fails with after its checkpoint is its own affair.
+#[test]
+fn an_error_after_a_checkpoint_is_no_reason_to_refuse() {
+    let test = Scratch::with_table();
+    for id in 1..4 {
+        neighbour(&test.db, id).wait().unwrap();
+        let failed = test.db.exclusive(|conn| {
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))?;
+            Err::<(), _>(rusqlite::Error::QueryReturnedNoRows)
+        });
+        assert!(matches!(failed, Err(Failure::Rejected(Rejected::Caller(_)))), "{failed:?}");
+    }
+    assert_eq!(test.ids(), [1, 2, 3]);
 }
 
 fn rejects_the_transaction_that_does_not_fit_and_no_other(megabytes: i64) {

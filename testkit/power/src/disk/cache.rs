@@ -7,8 +7,11 @@
 //! 2. After a flush that was made to fail, the pages it should have covered count as clean and are
 //!    not durable: a second flush succeeds and saves nothing. Operating systems behave so.
 //! 3. After a power cut every operation fails until [`Cache::restore_power`].
+//! 4. Names are durable at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Kind, Operation};
 
@@ -18,8 +21,11 @@ pub(crate) const PAGE: usize = 4096;
 /// Unit of what a device writes whole, in bytes.
 const SECTOR: usize = 512;
 
+/// The folder that holds all others.
+pub(crate) const ROOT: u64 = 1;
+
 /// What survives a power cut of that which was written and not flushed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Survivors {
     /// Nothing.
     None,
@@ -37,15 +43,6 @@ pub(crate) enum Refusal {
     Missing,
 }
 
-/// What the cache has been asked to do since it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) writes: u64,
-    pub(crate) flushes: u64,
-    /// Faults that were injected.
-    pub(crate) faults: u64,
-}
-
 /// One file: what its readers see, and what is durable of it.
 #[derive(Debug, Default)]
 struct Content {
@@ -61,13 +58,18 @@ struct Content {
 /// The files of one disk.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    names: BTreeMap<String, u64>,
+    /// Files and folders, by the folder that they are in and their name there.
+    names: BTreeMap<(u64, String), u64>,
+    folders: BTreeSet<u64>,
     contents: BTreeMap<u64, Content>,
     next_inode: u64,
     has_power: bool,
     cut_at: Option<(Operation, u64)>,
+    /// The power goes at this flush after an injected fault.
+    cut_after_fault: Option<u64>,
     fault: Option<Fault>,
-    counts: Counts,
+    /// How often `fault` has struck.
+    faults: u64,
 }
 
 /// A flush that was begun: the pages it has to cover.
@@ -80,38 +82,66 @@ pub(crate) struct Flushing {
 
 impl Cache {
     pub(crate) fn new() -> Self {
-        // 1 is the folder itself.
-        Self { next_inode: 2, has_power: true, ..Self::default() }
+        let folders = BTreeSet::from([ROOT]);
+        Self { folders, next_inode: ROOT + 1, has_power: true, ..Self::default() }
     }
 
     /// Creates an empty file, or finds the one of this name.
-    pub(crate) fn create(&mut self, name: &str) -> u64 {
-        if let Some(&inode) = self.names.get(name) {
+    pub(crate) fn create(&mut self, folder: u64, name: &str) -> u64 {
+        if let Some(inode) = self.find(folder, name) {
             return inode;
         }
-        let inode = self.next_inode;
-        self.next_inode += 1;
-        self.names.insert(name.to_owned(), inode);
+        let inode = self.name(folder, name);
         self.contents.insert(inode, Content::default());
         inode
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<u64> {
-        self.names.get(name).copied()
+    pub(crate) fn create_folder(&mut self, folder: u64, name: &str) -> Result<u64, Refusal> {
+        self.need_power()?;
+        let inode = self.name(folder, name);
+        self.folders.insert(inode);
+        Ok(inode)
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.names.iter().map(|(name, &inode)| (name.as_str(), inode))
+    /// Gives a new inode this name.
+    fn name(&mut self, folder: u64, name: &str) -> u64 {
+        let inode = self.next_inode;
+        self.next_inode += 1;
+        self.names.insert((folder, name.to_owned()), inode);
+        inode
+    }
+
+    pub(crate) fn find(&self, folder: u64, name: &str) -> Option<u64> {
+        self.names.get(&(folder, name.to_owned())).copied()
+    }
+
+    pub(crate) fn is_folder(&self, inode: u64) -> bool {
+        self.folders.contains(&inode)
+    }
+
+    /// What lies in a folder.
+    pub(crate) fn names_in(&self, folder: u64) -> impl Iterator<Item = (&str, u64)> {
+        let all = self.names.iter().filter(move |((parent, _), _)| *parent == folder);
+        all.map(|((_, name), &inode)| (name.as_str(), inode))
     }
 
     pub(crate) fn name_of(&self, inode: u64) -> Option<&str> {
-        self.names().find(|&(_, known)| known == inode).map(|(name, _)| name)
+        let named = self.names.iter().find(|&(_, &known)| known == inode);
+        named.map(|((_, name), _)| name.as_str())
     }
 
     /// Takes the name away; whoever has the file open goes on with it.
-    pub(crate) fn remove(&mut self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn remove(&mut self, folder: u64, name: &str) -> Result<(), Refusal> {
         self.need_power()?;
-        self.names.remove(name).map(|_| ()).ok_or(Refusal::Missing)
+        self.names.remove(&(folder, name.to_owned())).map(|_| ()).ok_or(Refusal::Missing)
+    }
+
+    /// Moves a name, over what had the new one before.
+    pub(crate) fn rename(&mut self, from: (u64, &str), to: (u64, &str)) -> Result<(), Refusal> {
+        self.need_power()?;
+        let moved = self.names.remove(&(from.0, from.1.to_owned())).ok_or(Refusal::Missing)?;
+        self.names.insert((to.0, to.1.to_owned()), moved);
+        Ok(())
     }
 
     pub(crate) fn length(&self, inode: u64) -> Option<u64> {
@@ -122,13 +152,14 @@ impl Cache {
         self.has_power
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts
+    /// Faults that were injected by what was set last.
+    pub(crate) fn faults(&self) -> u64 {
+        self.faults
     }
 
     /// Makes operations fail from now on, in place of what was set before.
     pub(crate) fn inject(&mut self, fault: Option<Fault>) {
-        self.fault = fault;
+        (self.fault, self.faults) = (fault, 0);
     }
 
     /// Cuts the power at the `number`th operation of this sort from now.
@@ -136,9 +167,14 @@ impl Cache {
         self.cut_at = Some((operation, number));
     }
 
+    /// Cuts the power at the `number`th flush after an injected fault.
+    pub(crate) fn cut_after_fault(&mut self, number: u64) {
+        self.cut_after_fault = Some(number);
+    }
+
     pub(crate) fn cut(&mut self) {
         self.has_power = false;
-        self.cut_at = None;
+        (self.cut_at, self.cut_after_fault) = (None, None);
     }
 
     pub(crate) fn read(&self, inode: u64, offset: usize, size: usize) -> Result<&[u8], Refusal> {
@@ -156,8 +192,7 @@ impl Cache {
         offset: usize,
         data: &[u8],
     ) -> Result<usize, Refusal> {
-        self.counts.writes += 1;
-        let length = match self.disturbed(inode, Operation::Write)? {
+        let length = match self.disturbed(inode, Operation::Write, offset)? {
             None => data.len(),
             Some(Kind::InputOutput) => return Err(Refusal::InputOutput),
             Some(Kind::NoSpace) => return Err(Refusal::NoSpace),
@@ -190,8 +225,7 @@ impl Cache {
 
     /// Begins a flush: what was written before it is what it covers.
     pub(crate) fn begin_flush(&mut self, inode: u64) -> Result<Flushing, Refusal> {
-        self.counts.flushes += 1;
-        let disturbed = self.disturbed(inode, Operation::Flush)?;
+        let disturbed = self.disturbed(inode, Operation::Flush, 0)?;
         let content = self.contents.get_mut(&inode).ok_or(Refusal::Missing)?;
         if let Some(kind) = disturbed {
             content.lost.append(&mut content.dirty);
@@ -219,9 +253,17 @@ impl Cache {
 
     /// Gives the power back: what was not flushed is gone, but for `survivors`.
     pub(crate) fn restore_power(&mut self, survivors: Survivors, random: &mut fastrand::Rng) {
+        let named: BTreeSet<u64> = self.names.values().copied().collect();
+        self.contents.retain(|inode, _| named.contains(inode));
         for content in self.contents.values_mut() {
             let dirty = std::mem::take(&mut content.dirty);
             for &page in &dirty {
+                // The first page of a device holds ext4's superblock, which it writes outside of its
+                // journal and cannot do with when it is torn.
+                let survivors = match survivors {
+                    Survivors::Sectors if page == 0 => Survivors::Pages,
+                    other => other,
+                };
                 match survivors {
                     Survivors::Pages if random.bool() => content.make_durable(page * PAGE, PAGE),
                     Survivors::None | Survivors::Pages => {}
@@ -236,7 +278,8 @@ impl Cache {
                 content.forget(page);
             }
         }
-        (self.has_power, self.cut_at, self.fault) = (true, None, None);
+        (self.has_power, self.fault) = (true, None);
+        (self.cut_at, self.cut_after_fault) = (None, None);
     }
 
     fn need_power(&self) -> Result<(), Refusal> {
@@ -244,11 +287,18 @@ impl Cache {
     }
 
     /// Whether this operation is one that fails, and how.
-    fn disturbed(&mut self, inode: u64, operation: Operation) -> Result<Option<Kind>, Refusal> {
+    fn disturbed(
+        &mut self,
+        inode: u64,
+        operation: Operation,
+        offset: usize,
+    ) -> Result<Option<Kind>, Refusal> {
         self.need_power()?;
-        if let Some((at, left)) = &mut self.cut_at
-            && *at == operation
-        {
+        let has_failed = self.faults > 0;
+        let counted = self.cut_at.as_mut().filter(|(at, _)| *at == operation).map(|(_, left)| left);
+        let since_fault = self.cut_after_fault.as_mut();
+        let since_fault = since_fault.filter(|_| has_failed && operation == Operation::Flush);
+        for left in counted.into_iter().chain(since_fault) {
             *left = left.saturating_sub(1);
             if *left == 0 {
                 self.cut();
@@ -256,8 +306,8 @@ impl Cache {
             }
         }
         let name = self.name_of(inode).unwrap_or_default().to_owned();
-        let kind = self.fault.as_mut().and_then(|fault| fault.strikes(&name, operation));
-        self.counts.faults += u64::from(kind.is_some());
+        let kind = self.fault.as_mut().and_then(|fault| fault.strikes(&name, operation, offset));
+        self.faults += u64::from(kind.is_some());
         Ok(kind)
     }
 }
@@ -303,7 +353,7 @@ mod tests {
     #[test]
     fn what_was_flushed_survives_and_what_was_not_is_gone() {
         let mut cache = Cache::new();
-        let inode = cache.create("a");
+        let inode = cache.create(ROOT, "a");
         cache.write(inode, 0, &[1; 2 * PAGE]).unwrap();
         flush(&mut cache, inode).unwrap();
         cache.write(inode, PAGE, &[2; 2 * PAGE]).unwrap();
@@ -316,7 +366,7 @@ mod tests {
     #[test]
     fn a_flush_covers_nothing_that_was_written_after_it_began() {
         let mut cache = Cache::new();
-        let inode = cache.create("a");
+        let inode = cache.create(ROOT, "a");
         cache.write(inode, 0, &[1; PAGE]).unwrap();
         let flushing = cache.begin_flush(inode).unwrap();
         cache.write(inode, PAGE, &[2; PAGE]).unwrap();
@@ -328,7 +378,7 @@ mod tests {
     #[test]
     fn a_second_flush_after_one_that_failed_succeeds_and_saves_nothing() {
         let mut cache = Cache::new();
-        let inode = cache.create("a");
+        let inode = cache.create(ROOT, "a");
         cache.write(inode, 0, &[1; PAGE]).unwrap();
         flush(&mut cache, inode).unwrap();
         cache.write(inode, 0, &[2; PAGE]).unwrap();
@@ -338,13 +388,13 @@ mod tests {
         assert_eq!(cache.read(inode, 0, 1), Ok(&[2_u8][..]));
         cut(&mut cache, Survivors::Sectors);
         assert_eq!(cache.read(inode, 0, 1), Ok(&[1_u8][..]));
-        assert_eq!(cache.counts().faults, 1);
+        assert_eq!(cache.faults(), 1);
     }
 
     #[test]
     fn sectors_survive_one_by_one() {
         let mut cache = Cache::new();
-        let inode = cache.create("a");
+        let inode = cache.create(ROOT, "a");
         cache.write(inode, 0, &vec![1; 64 * PAGE]).unwrap();
         flush(&mut cache, inode).unwrap();
         cache.write(inode, 0, &vec![2; 64 * PAGE]).unwrap();
@@ -356,9 +406,38 @@ mod tests {
     }
 
     #[test]
+    fn the_power_goes_some_flushes_after_a_fault() {
+        let mut cache = Cache::new();
+        let inode = cache.create(ROOT, "a");
+        cache.inject(Some(Fault::once("a", Operation::Write, 1, Kind::InputOutput)));
+        cache.cut_after_fault(2);
+        for _ in 0..5 {
+            flush(&mut cache, inode).unwrap();
+        }
+        assert_eq!(cache.write(inode, 0, &[1]), Err(Refusal::InputOutput));
+        flush(&mut cache, inode).unwrap();
+        assert_eq!(flush(&mut cache, inode), Err(Refusal::InputOutput));
+        assert!(!cache.has_power());
+    }
+
+    #[test]
+    fn files_are_found_where_they_were_moved_to() {
+        let mut cache = Cache::new();
+        let folder = cache.create_folder(ROOT, "folder").unwrap();
+        let (new, old) = (cache.create(folder, "new"), cache.create(folder, "old"));
+        cache.rename((folder, "new"), (folder, "old")).unwrap();
+        assert_eq!((cache.find(folder, "new"), cache.find(folder, "old")), (None, Some(new)));
+        assert_eq!(cache.names_in(ROOT).collect::<Vec<_>>(), [("folder", folder)]);
+        cut(&mut cache, Survivors::None);
+        assert_eq!((cache.length(new), cache.length(old)), (Some(0), None));
+        cache.remove(folder, "old").unwrap();
+        assert_eq!(cache.remove(folder, "old"), Err(Refusal::Missing));
+    }
+
+    #[test]
     fn without_power_nothing_is_read_written_or_flushed() {
         let mut cache = Cache::new();
-        let inode = cache.create("a");
+        let inode = cache.create(ROOT, "a");
         cache.cut_at(Operation::Write, 2);
         cache.write(inode, 0, &[1]).unwrap();
         assert_eq!(cache.write(inode, 1, &[1]), Err(Refusal::InputOutput));

@@ -1,4 +1,4 @@
-//! The [`Cache`](super::Cache) as a file system in user space: one folder, plain files.
+//! The [`Cache`](super::cache::Cache) as a file system in user space: plain files in folders.
 
 use std::{
     ffi::OsStr,
@@ -9,11 +9,11 @@ use std::{
 
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use super::{IMAGE, SWITCH, Shared, cache::Refusal};
+use super::{IMAGE, SWITCH, cache::Refusal, process::Shared};
 
 /// How long the kernel may keep names and sizes: only the kernel changes them while it is mounted.
 const KNOWN: Duration = Duration::from_mins(1);
@@ -33,8 +33,9 @@ impl From<Refusal> for Errno {
     }
 }
 
-fn attributes(inode: u64, length: u64) -> FileAttr {
-    let is_folder = inode == 1;
+fn attributes(inode: u64, length: Option<u64>) -> FileAttr {
+    let is_folder = length.is_none();
+    let length = length.unwrap_or(0);
     FileAttr {
         ino: INodeNo(inode),
         size: length,
@@ -58,13 +59,19 @@ fn bytes(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
+fn end(done: Result<(), Refusal>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(refusal) => reply.error(refusal.into()),
+    }
+}
+
 impl Served {
     fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
-        if inode == INodeNo::ROOT {
-            return Ok(attributes(1, 0));
-        }
-        let length = self.0.cache().length(inode.0).ok_or(Errno::ENOENT)?;
-        Ok(attributes(inode.0, length))
+        let cache = self.0.cache();
+        let length = cache.length(inode.0);
+        let is_there = length.is_some() || cache.is_folder(inode.0);
+        if is_there { Ok(attributes(inode.0, length)) } else { Err(Errno::ENOENT) }
     }
 
     fn flush(&self, inode: INodeNo) -> Result<(), Refusal> {
@@ -78,8 +85,8 @@ impl Served {
 }
 
 impl Filesystem for Served {
-    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = name.to_str().and_then(|name| self.0.cache().find(name));
+    fn lookup(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let found = name.to_str().and_then(|name| self.0.cache().find(folder.0, name));
         match found.ok_or(Errno::ENOENT).and_then(|inode| self.attributes(INodeNo(inode))) {
             Ok(attributes) => reply.entry(&KNOWN, &attributes, Generation(0)),
             Err(error) => reply.error(error),
@@ -118,11 +125,35 @@ impl Filesystem for Served {
         }
     }
 
-    fn unlink(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        match self.0.cache().remove(name.to_str().unwrap_or_default()) {
-            Ok(()) => reply.ok(),
+    fn mkdir(&self, _: &Request, folder: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        let Some(name) = name.to_str() else { return reply.error(Errno::EINVAL) };
+        let created = self.0.cache().create_folder(folder.0, name);
+        match created {
+            Ok(inode) => reply.entry(&KNOWN, &attributes(inode, None), Generation(0)),
             Err(refusal) => reply.error(refusal.into()),
         }
+    }
+
+    fn unlink(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        end(self.0.cache().remove(folder.0, name.to_str().unwrap_or_default()), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        from: INodeNo,
+        name: &OsStr,
+        to: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (Some(name), Some(new_name), true) =
+            (name.to_str(), new_name.to_str(), flags.is_empty())
+        else {
+            return reply.error(Errno::EINVAL);
+        };
+        end(self.0.cache().rename((from.0, name), (to.0, new_name)), reply);
     }
 
     fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -135,7 +166,7 @@ impl Filesystem for Served {
     fn create(
         &self,
         _: &Request,
-        _: INodeNo,
+        folder: INodeNo,
         name: &OsStr,
         _: u32,
         _: u32,
@@ -147,8 +178,8 @@ impl Filesystem for Served {
         if name == SWITCH {
             cache.cut();
         }
-        let inode = cache.create(name);
-        let attributes = attributes(inode, cache.length(inode).unwrap_or(0));
+        let inode = cache.create(folder.0, name);
+        let attributes = attributes(inode, Some(cache.length(inode).unwrap_or(0)));
         reply.created(&KNOWN, &attributes, Generation(0), FileHandle(0), FopenFlags::empty());
     }
 
@@ -205,10 +236,7 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        match self.flush(inode) {
-            Ok(()) => reply.ok(),
-            Err(refusal) => reply.error(refusal.into()),
-        }
+        end(self.flush(inode), reply);
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
@@ -218,14 +246,16 @@ impl Filesystem for Served {
     fn readdir(
         &self,
         _: &Request,
-        _: INodeNo,
+        folder: INodeNo,
         _: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
         let cache = self.0.cache();
-        for (n, (name, inode)) in cache.names().enumerate().skip(bytes(offset)) {
-            if reply.add(INodeNo(inode), n as u64 + 1, FileType::RegularFile, name) {
+        for (n, (name, inode)) in cache.names_in(folder.0).enumerate().skip(bytes(offset)) {
+            let kind =
+                if cache.is_folder(inode) { FileType::Directory } else { FileType::RegularFile };
+            if reply.add(INodeNo(inode), n as u64 + 1, kind, name) {
                 break;
             }
         }

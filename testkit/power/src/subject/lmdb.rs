@@ -65,8 +65,10 @@ impl Lmdb {
 }
 
 impl Subject for Lmdb {
-    const LOG: &'static str = "data.mdb";
-    const DATA: &'static str = "data.mdb";
+    const FILES: &'static [(&'static str, &'static str)] = &[("data.mdb", "data file")];
+    // To LMDB a write that was cut short is an input or output error, and after a meta page that could
+    // not be written it refuses to begin.
+    const OUTLIVES_FULL_DISKS: bool = false;
     const IS_MAPPED: bool = true;
 
     fn open(folder: &Path) -> Result<Self> {

@@ -19,6 +19,25 @@ pub(crate) use lmdb::Lmdb;
 pub(crate) use rocksdb::Rocksdb;
 pub(crate) use sqlite::Sqlite;
 
+/// Calls what is generic over the subject for the one of an engine.
+macro_rules! for_engine {
+    ($engine:expr, $($function:ident)::+($($argument:expr),*)) => {
+        match $engine {
+            $crate::subject::Engine::Sqlite => {
+                $($function)::+::<$crate::subject::Sqlite>($($argument),*)
+            }
+            $crate::subject::Engine::Lmdb => {
+                $($function)::+::<$crate::subject::Lmdb>($($argument),*)
+            }
+            #[cfg(feature = "rocksdb")]
+            $crate::subject::Engine::Rocksdb => {
+                $($function)::+::<$crate::subject::Rocksdb>($($argument),*)
+            }
+        }
+    };
+}
+pub(crate) use for_engine;
+
 /// Which engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum Engine {
@@ -77,11 +96,12 @@ pub(crate) enum Failing {
 
 /// A database under test. Clones are the same database.
 pub(crate) trait Subject: Clone + Send + Sync + 'static {
-    /// How the names of the files end that commits are written to.
-    const LOG: &'static str;
+    /// The files in which faults are made: how their names end, and what they are.
+    const FILES: &'static [(&'static str, &'static str)];
 
-    /// How the name of the file ends that checkpoints are written to.
-    const DATA: &'static str;
+    /// Whether it goes on by itself once a disk that was full has space again, where no outcome was
+    /// unknown. Else it may refuse until it is opened again.
+    const OUTLIVES_FULL_DISKS: bool;
 
     /// Whether it reads its files through a memory map: a page that is not in memory when the power
     /// is gone then ends the process, by `SIGBUS`.

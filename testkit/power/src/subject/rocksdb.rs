@@ -92,8 +92,10 @@ fn look_at(
 }
 
 impl Subject for Rocksdb {
-    const LOG: &'static str = ".log";
-    const DATA: &'static str = ".sst";
+    const FILES: &'static [(&'static str, &'static str)] =
+        &[(".log", "log"), (".sst", "table files, when memtables are written out")];
+    // A memtable that could not be written out stops all writing.
+    const OUTLIVES_FULL_DISKS: bool = false;
     const IS_MAPPED: bool = false;
 
     fn open(folder: &Path) -> Result<Self> {

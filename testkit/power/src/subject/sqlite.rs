@@ -54,8 +54,9 @@ fn fail(tx: &mut Transaction<'_>, failing: Failing) -> rusqlite::Result<()> {
 }
 
 impl Subject for Sqlite {
-    const LOG: &'static str = "-wal";
-    const DATA: &'static str = ".db";
+    const FILES: &'static [(&'static str, &'static str)] =
+        &[("-wal", "log"), (".db", "database, in a checkpoint")];
+    const OUTLIVES_FULL_DISKS: bool = true;
     const IS_MAPPED: bool = false;
 
     fn open(folder: &Path) -> Result<Self> {
@@ -94,11 +95,13 @@ impl Subject for Sqlite {
     }
 
     fn tidy(&self, choice: u64) {
-        let mode =
-            ["PASSIVE", "FULL", "RESTART", "TRUNCATE"][usize::try_from(choice % 4).unwrap_or(0)];
+        use rusqlite::wal::CheckpointMode;
         // It may come to nothing, where the disk has just failed: that shows elsewhere.
-        let _done = self.0.exclusive(move |connection| {
-            connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), (), |_| Ok(()))
+        let _done = self.0.exclusive(move |connection| match choice % 4 {
+            0 => connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(())),
+            1 => connection.query_row("PRAGMA wal_checkpoint(FULL)", (), |_| Ok(())),
+            2 => connection.wal_checkpoint_v2(Some("main"), CheckpointMode::RESTART).map(drop),
+            _ => connection.wal_checkpoint_v2(Some("main"), CheckpointMode::TRUNCATE).map(drop),
         });
     }
 
