@@ -348,6 +348,12 @@ impl Writer {
                     }
                 }
             }
+            Fault::Unrecorded if is_over => Err(Setback::Lost(None)),
+            Fault::Unrecorded => {
+                tracing::debug!("a commit was acknowledged, and is not there");
+                self.session = Some(execution.session);
+                Err(Setback::Again(Error::Ended))
+            }
             Fault::Ended => Err(Setback::Fatal(Arc::new(Error::Ended))),
             Fault::Lost(error) => Err(Setback::Lost(error)),
             Fault::Undone | Fault::Again(_) | Fault::Refused(_) if is_over => {

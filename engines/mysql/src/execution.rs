@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   START TRANSACTION; SAVEPOINT groupcommit; m0; m1; m1; m2 ...     one text, one round trip
-//!                                   └─ all good ──► RELEASE SAVEPOINT groupcommit; record; COMMIT
+//!                                   └─ all good ──► record; RELEASE SAVEPOINT groupcommit; COMMIT
 //!                                   └─ m1 fails ──► the texts behind m1, in another round trip
 //! ```
 //!
@@ -16,7 +16,8 @@
 //! Invariants:
 //! 1. Nothing is committed behind a savepoint that is not there any more: a transaction that the
 //!    server rolled back or committed by itself is noticed at the next words about that savepoint,
-//!    which go with the `COMMIT`, and ahead of everything behind a failure.
+//!    which go ahead of the `COMMIT`, and of everything behind a failure. In a cluster a commit is
+//!    believed when its record is there.
 //! 2. Once there is a fault, nothing more is sent but what undoes it.
 //! 3. What failed is decided when the transaction is committed, since it failed because of what is
 //!    in that.
@@ -30,7 +31,7 @@ use mysql_async::Error as ServerError;
 use crate::{
     Error,
     record::Key,
-    session::{Connector, DEADLOCK, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient},
+    session::{Connector, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient},
 };
 
 /// A text is sent when it is so long, in bytes.
@@ -55,6 +56,8 @@ pub(crate) enum Fault {
     Ended,
     /// A commit was sent, and it failed or its answer did not come.
     Doubt(ServerError),
+    /// A commit was acknowledged, and is not there.
+    Unrecorded,
 }
 
 /// What a statement of a text is there for.
@@ -204,7 +207,9 @@ impl Execution {
         if !self.has_begun {
             self.has_begun = true;
             self.command("START TRANSACTION");
+            // The first stays until the commit; the second is what is asked after in between.
             self.command("SAVEPOINT groupcommit");
+            self.command("SAVEPOINT groupcommit_check");
         }
         if !self.current.has_savepoint && (self.savepoints || !is_planned) {
             self.current.has_savepoint = true;
@@ -310,9 +315,9 @@ impl Execution {
                     waiting.retain(of_others);
                     // Either fails if the transaction is not the same any more.
                     let words: &[&str] = if self.savepoints {
-                        &["ROLLBACK TO SAVEPOINT member"]
+                        &["ROLLBACK TO SAVEPOINT member", "SAVEPOINT groupcommit_check"]
                     } else {
-                        &["RELEASE SAVEPOINT groupcommit", "SAVEPOINT groupcommit"]
+                        &["RELEASE SAVEPOINT groupcommit_check", "SAVEPOINT groupcommit_check"]
                     };
                     waiting.splice(0..0, words.iter().map(|word| Part::command(word)));
                     self.plans.remove(&member);
@@ -337,6 +342,7 @@ impl Execution {
         self.parts.retain(|part| !matches!(part.purpose, Purpose::Statement { member: other, .. } if other == member));
         self.plans.remove(&member);
         self.command("ROLLBACK TO SAVEPOINT member");
+        self.command("SAVEPOINT groupcommit_check");
     }
 
     /// Undoes everything; says whether the connection is good for more.
@@ -345,23 +351,34 @@ impl Execution {
         !self.has_begun || self.session.run_now(b"ROLLBACK", |_, _| {}).is_ok()
     }
 
-    /// Commits, with the group's record where there is one: its key, and positions whose rows
-    /// are needed no more.
+    /// Commits, with the group's record where there is one: its key, and positions whose rows are
+    /// needed no more.
     pub(crate) fn commit(&mut self, record: Option<(Key, &[u64])>) -> Result<(), Fault> {
-        let mut text = "RELEASE SAVEPOINT groupcommit\n;".to_owned();
-        let mut before = 1;
+        let (mut text, mut before) = (String::new(), 1);
         if let Some((key, previous)) = record {
             text += &key.commit(previous);
             before += 1 + usize::from(!previous.is_empty());
         }
-        text += "COMMIT";
-        match self.session.run_now(text.as_bytes(), |_, _| {}) {
-            Ok(()) => Ok(()),
+        // Behind the record, so that both are in the transaction that the members are in.
+        text += "RELEASE SAVEPOINT groupcommit\n;COMMIT";
+        // A node that rolls a transaction back between two statements of one text may say nothing of
+        // it and acknowledge a commit of nothing. So the record is looked at, not the answer.
+        let look = record.filter(|_| self.session.server.is_clustered);
+        if let Some((key, _)) = look {
+            text += &key.look();
+        }
+        let mut found = look.is_none();
+        let sent = self.session.run_now(text.as_bytes(), |index, result| {
+            found |= index == before + 1 && !result.rows.is_empty();
+        });
+        match sent {
+            Ok(()) if found => Ok(()),
+            Ok(()) => Err(Fault::Unrecorded),
             // The answer to the statement that failed says that those behind it were not run.
             Err(Failed { done, error }) if done < before && !is_lost(&error) => {
                 Err(match code(&error) {
-                    Some(NO_SAVEPOINT) if done == 0 => Fault::Ended,
-                    Some(DEADLOCK) => Fault::Again(error),
+                    Some(NO_SAVEPOINT) if self.session.server.is_clustered => Fault::Again(error),
+                    Some(NO_SAVEPOINT) => Fault::Ended,
                     _ if is_transient(&error) => Fault::Again(error),
                     _ => Fault::Refused(error),
                 })

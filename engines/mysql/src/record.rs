@@ -91,6 +91,14 @@ impl Key {
         )
     }
 
+    /// Asks, behind the group's `COMMIT`, whether its row is there.
+    pub(crate) fn look(self) -> String {
+        let (pipeline, position) = (self.pipeline.literal(), self.position);
+        format!(
+            "\n;SELECT 1 FROM {TABLE} WHERE pipeline = {pipeline} AND position = {position}\n;COMMIT"
+        )
+    }
+
     /// Keeps the group from being committed from now on, unless it is; and asks which. Its commit
     /// is durable when that has returned, and everything with it that was committed before.
     pub(crate) fn ask(self) -> String {

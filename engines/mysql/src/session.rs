@@ -48,6 +48,8 @@ pub(crate) struct Server {
     pub(crate) mode: Mode,
     /// The largest text that it takes, in bytes.
     pub(crate) bytes_max: usize,
+    /// It certifies its transactions with other servers.
+    pub(crate) is_clustered: bool,
     pub(crate) has_doublewrite: bool,
     /// The table of [`record`] is there.
     pub(crate) has_record: bool,
@@ -175,6 +177,7 @@ impl Connector {
         Ok(Server {
             mode: Mode::of(setting("sql_mode")),
             bytes_max: setting("max_allowed_packet").parse().unwrap_or(1 << 20),
+            is_clustered,
             has_doublewrite: !setting("innodb_doublewrite").eq_ignore_ascii_case("OFF"),
             has_record: used == Use::Write && look_for_record(conn).await.map_err(failed)?,
             id: conn.id(),
@@ -420,23 +423,28 @@ pub(crate) fn code(error: &ServerError) -> Option<u16> {
 /// Whether the connection, or the use of its server, went with it: it is shutting down, left its
 /// cluster, became read-only, or ended the connection.
 pub(crate) fn is_lost(error: &ServerError) -> bool {
-    const LOST: [u16; 8] = [1047, 1053, 1077, 1079, 1290, 1927, 3169, 4031];
-    code(error).is_none_or(|code| LOST.contains(&code))
+    const LOST: [u16; 7] = [1047, 1053, 1077, 1079, 1927, 3169, 4031];
+    match error {
+        // Options other than this one keep a single statement from being run.
+        ServerError::Server(said) if said.code == PREVENTED => said.message.contains("read-only"),
+        ServerError::Server(said) => LOST.contains(&said.code),
+        _ => true,
+    }
 }
+
+/// An option of the server does not allow the statement.
+const PREVENTED: u16 = 1290;
 
 /// Whether the whole transaction is rolled back because of others, and may be run again.
 pub(crate) fn is_transient(error: &ServerError) -> bool {
     // Changed since it was read; waited too long; too many locks; deadlock or certification; was
     // interrupted; deadlock of a prepared transaction; write conflict in TiDB.
-    const TRANSIENT: [u16; 8] = [1020, LOCK_WAIT, 1206, DEADLOCK, 1317, 1614, 8002, 9007];
+    const TRANSIENT: [u16; 8] = [1020, LOCK_WAIT, 1206, 1213, 1317, 1614, 8002, 9007];
     code(error).is_some_and(|code| TRANSIENT.contains(&code))
 }
 
 /// A lock was waited for in vain, for as long as the server is set to.
 pub(crate) const LOCK_WAIT: u16 = 1205;
-
-/// A deadlock, or a conflict between the nodes of a cluster.
-pub(crate) const DEADLOCK: u16 = 1213;
 
 /// There is no such savepoint: so this is not the transaction that it was set in.
 pub(crate) const NO_SAVEPOINT: u16 = 1305;

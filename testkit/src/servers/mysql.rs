@@ -170,8 +170,10 @@ impl Servers {
             self.nodes.push(Node { options: options.clone(), port: ports[0] });
             installs.push(install_data(&options)?);
         }
-        for (node, mut install) in self.nodes.iter().zip(installs) {
-            let status = install.wait().map_err(failed("install a database in", &folder))?;
+        // All of them have ended before any failure is told, and the folder removed.
+        let ended: Vec<_> = installs.iter_mut().map(std::process::Child::wait).collect();
+        for (node, ended) in self.nodes.iter().zip(ended) {
+            let status = ended.map_err(failed("install a database in", &folder))?;
             if !status.success() {
                 return Err(Trouble(format!(
                     "mariadb-install-db ended with {status}: {}",
