@@ -56,6 +56,11 @@ impl Kind {
     }
 }
 
+/// The largest request that the loop device makes, in KiB: so that it reaches the disk in one piece.
+/// Of a larger one that comes in several, the loop driver counts all as written as soon as the first
+/// is, and a write that is made to fail would be lost without an error, which no device may do.
+const REQUEST_KIB_MAX: u32 = 64;
+
 /// What keeps this machine from cutting the power of a file system; `None` when nothing does.
 pub(crate) fn missing() -> Option<String> {
     let mut missing = Vec::new();
@@ -198,8 +203,11 @@ impl Medium {
         }
         let image = self.image();
         let said = run("losetup", &["--find", "--show", &image.display().to_string()])?;
-        self.loop_device = Some(said.trim().to_owned());
-        Ok(())
+        let device = said.trim().to_owned();
+        let limit = format!("/sys/block/{}/queue/max_sectors_kb", device.trim_start_matches("/dev/"));
+        self.loop_device = Some(device);
+        std::fs::write(&limit, REQUEST_KIB_MAX.to_string())
+            .with_context(|| format!("cannot write {limit}"))
     }
 
     fn mount(&mut self) -> Result<()> {
