@@ -11,7 +11,7 @@ use crate::{
     engine::Writer,
     flusher::Flusher,
     readers::Readers,
-    session::{Connector, wants_tls},
+    session::{CONNECT_MAX, Connector, wants_tls},
 };
 
 /// How to open a database.
@@ -138,7 +138,7 @@ impl Options {
             config.application_name("groupcommit");
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(10));
+            config.connect_timeout(CONNECT_MAX);
         }
         let tls = match (&self.tls, wants_tls(&config)) {
             (_, false) => None,

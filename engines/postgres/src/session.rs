@@ -27,6 +27,9 @@ use crate::{
     value::{Bound, Column, has_place_for},
 };
 
+/// How long connecting takes at most, unless the URL says otherwise.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
+
 /// Prepared statements that one connection keeps; with more the cache starts anew.
 const PREPARED_MAX: usize = 500;
 
@@ -91,9 +94,18 @@ impl Connector {
 
     /// As [`Self::connect`]; needs the runtime's thread.
     pub(crate) async fn connect_async(&self) -> Result<Session, Error> {
-        let (client, warnings) = self.open().await?;
-        let server = self.examine(&client).await?;
-        Ok(Session { client: Arc::new(client), server, prepared: HashMap::new(), warnings })
+        let limit = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX);
+        // The client's own limit covers the socket alone, not a server that accepts and is silent.
+        let connected = tokio::time::timeout(limit, async {
+            let (client, warnings) = self.open().await?;
+            let server = self.examine(&client).await?;
+            Ok(Session { client: Arc::new(client), server, prepared: HashMap::new(), warnings })
+        });
+        connected.await.unwrap_or_else(|_| {
+            let silent = format!("it accepted the connection and said nothing within {limit:?}");
+            let source = std::io::Error::new(std::io::ErrorKind::TimedOut, silent);
+            Err(Error::Connect { server: self.shown(), source: Arc::new(source) })
+        })
     }
 
     async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {

@@ -204,7 +204,8 @@ impl Medium {
         let image = self.image();
         let said = run("losetup", &["--find", "--show", &image.display().to_string()])?;
         let device = said.trim().to_owned();
-        let limit = format!("/sys/block/{}/queue/max_sectors_kb", device.trim_start_matches("/dev/"));
+        let limit =
+            format!("/sys/block/{}/queue/max_sectors_kb", device.trim_start_matches("/dev/"));
         self.loop_device = Some(device);
         std::fs::write(&limit, REQUEST_KIB_MAX.to_string())
             .with_context(|| format!("cannot write {limit}"))
