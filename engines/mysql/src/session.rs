@@ -455,7 +455,9 @@ pub(crate) const NO_TABLE: u16 = 1146;
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How long to wait before the attempt after `attempts` failed ones.
+/// How long to wait before the attempt after `attempts` failed ones, so that a server that is down or
+/// busy is not asked without pause. The thread sleeps meanwhile: nothing else of this database could
+/// be done before the attempt.
 pub(crate) fn pause(attempts: u32) -> Duration {
     Duration::from_millis(5 << attempts.min(10)).min(PAUSE_MAX)
 }

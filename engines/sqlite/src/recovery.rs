@@ -138,6 +138,28 @@ mod tests {
         assert_eq!(rows(&path), 2);
     }
 
+    /// Whether this process holds the lock that SQLite holds as long as a log is open. Asked as
+    /// another process would: a lock of an open file description is nobody's but its own.
+    #[cfg(target_os = "linux")]
+    fn is_locked(path: &Path) -> bool {
+        use nix::{
+            fcntl::{FcntlArg, fcntl},
+            libc,
+        };
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        let mut lock = libc::flock {
+            l_type: i16::try_from(libc::F_WRLCK).unwrap(),
+            l_whence: i16::try_from(libc::SEEK_SET).unwrap(),
+            l_start: 0x4000_0002,
+            l_len: 510,
+            l_pid: 0,
+        };
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock)).unwrap();
+        std::mem::forget(file); // closing it would take the lock away
+        i32::from(lock.l_type) != libc::F_UNLCK
+    }
+
+    #[cfg(target_os = "linux")]
     #[test]
     fn whoever_has_it_open_keeps_it_and_its_locks() {
         let folder = tempfile::tempdir().unwrap();
@@ -145,6 +167,7 @@ mod tests {
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2)").unwrap();
         distrust_cache(&path).unwrap();
+        assert!(is_locked(&path));
         let third = Connection::open(&path).unwrap();
         third.busy_timeout(Duration::ZERO).unwrap();
         third.execute_batch("BEGIN IMMEDIATE").unwrap_err();
