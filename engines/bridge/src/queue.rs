@@ -109,3 +109,55 @@ impl<C: Connect> Queue<C> {
         self.lock().threads
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, thread};
+
+    use super::*;
+
+    struct Server;
+
+    impl Connect for Server {
+        type Connection = ();
+        type Error = Infallible;
+
+        fn connect(&self) -> Result<(), Infallible> {
+            Ok(())
+        }
+    }
+
+    struct Nothing;
+
+    impl Job<Server> for Nothing {
+        fn is_wanted(&self) -> bool {
+            true
+        }
+
+        fn run(self: Box<Self>, (): &mut ()) -> bool {
+            false
+        }
+
+        fn refuse(self: Box<Self>, error: Infallible) {
+            match error {}
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_gets_the_next_call_instead_of_a_new_one() {
+        let queue = Queue::<Server>::new(8);
+        assert!(matches!(queue.push(Box::new(Nothing)), Pushed::NeedsThread));
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| while queue.pop().is_some() {});
+            for _ in 0..100 {
+                while queue.lock().idle == 0 || !queue.lock().waiting.is_empty() {
+                    thread::yield_now();
+                }
+                assert!(matches!(queue.push(Box::new(Nothing)), Pushed::Queued));
+            }
+            queue.close();
+            worker.join().expect("it ends");
+        });
+        assert_eq!(queue.threads(), 1);
+    }
+}

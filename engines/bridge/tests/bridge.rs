@@ -119,16 +119,6 @@ fn ten_thousand_calls_at_once_use_no_more_than_the_connections_allowed() {
 }
 
 #[test]
-fn one_caller_at_a_time_needs_one_connection() {
-    let (bridge, server) = bridge(8, 8);
-    for _ in 0..100 {
-        bridge.call_blocking(|_| ()).unwrap();
-    }
-    // A thread that has answered may not wait again yet when the next call comes.
-    assert!(server.made.load(Ordering::SeqCst) <= 2);
-}
-
-#[test]
 fn a_full_queue_refuses_who_does_not_wait_and_keeps_who_does() {
     let (bridge, _) = bridge(1, 1);
     let (go_on, caller) = occupy(&bridge);

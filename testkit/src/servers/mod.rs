@@ -125,32 +125,59 @@ fn identity(process: u32) -> Option<String> {
 /// Stops and removes the servers whose process is gone, and with `all` every other one too; returns
 /// the folders that it removed.
 ///
+/// Processes that sweep at once take turns. A folder that its own watcher removes meanwhile is no
+/// error.
+///
 /// # Errors
 ///
-/// What kept one from being stopped or removed.
+/// What kept the last one from being stopped or removed; the others are removed.
 pub fn sweep(all: bool) -> Result<Vec<PathBuf>, Trouble> {
-    let home = home()?;
+    sweep_in(&home()?, all)
+}
+
+fn sweep_in(home: &Path, all: bool) -> Result<Vec<PathBuf>, Trouble> {
+    let turn = fs::File::open(home).map_err(failed("open", home))?;
+    turn.lock().map_err(failed("lock", home))?;
     let mut removed = Vec::new();
-    for entry in fs::read_dir(&home).map_err(failed("list", &home))?.flatten() {
+    let mut trouble = None;
+    for entry in fs::read_dir(home).map_err(failed("list", home))?.flatten() {
         let folder = entry.path();
-        let owner = fs::read_to_string(folder.join("owner")).unwrap_or_default();
-        let number = owner.split(' ').next().and_then(|number| number.parse().ok());
-        let lives = owner == KEPT || number.and_then(identity).is_some_and(|now| now == owner);
-        // A folder without an owner is being made, or was left half made.
-        let is_new = owner.is_empty()
-            && entry
-                .metadata()
-                .and_then(|data| data.modified())
-                .is_ok_and(|time| time.elapsed().is_ok_and(|age| age.as_secs() < 60));
-        if (lives || is_new) && !(all && owner == KEPT) {
+        if !is_left_over(&folder, all) {
             continue;
         }
-        postgres::stop_in(&folder)?;
-        mysql::stop_in(&folder)?;
-        fs::remove_dir_all(&folder).map_err(failed("remove", &folder))?;
-        removed.push(folder);
+        match remove(&folder) {
+            Err(why) if folder.exists() => trouble = Some(why),
+            _ => removed.push(folder),
+        }
     }
-    Ok(removed)
+    trouble.map_or(Ok(removed), Err)
+}
+
+/// Removes what the dead left, as far as it can be: new servers do not depend on it.
+fn sweep_or_say() {
+    if let Err(trouble) = sweep(false) {
+        eprintln!("groupcommit: servers of a process that is gone are left: {trouble}");
+    }
+}
+
+fn is_left_over(folder: &Path, all: bool) -> bool {
+    let owner = fs::read_to_string(folder.join("owner")).unwrap_or_default();
+    if owner == KEPT {
+        return all;
+    }
+    if owner.is_empty() {
+        // It is being made or removed, or was left half made.
+        let age = folder.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
+        return matches!(age, Ok(Ok(age)) if age.as_secs() >= 60);
+    }
+    let number = owner.split(' ').next().and_then(|number| number.parse().ok());
+    number.and_then(identity).is_none_or(|now| now != owner)
+}
+
+fn remove(folder: &Path) -> Result<(), Trouble> {
+    postgres::stop_in(folder)?;
+    mysql::stop_in(folder)?;
+    fs::remove_dir_all(folder).map_err(failed("remove", folder))
 }
 
 /// A port that is free now.
@@ -209,4 +236,37 @@ fn quoted(path: &Path) -> String {
 /// Whether this process may become other accounts.
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn processes_that_sweep_at_once_remove_what_the_dead_left_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = |name: &str, owner: &str| {
+            let folder = home.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("owner"), owner).unwrap();
+            folder
+        };
+        let living = folder("living", &identity(std::process::id()).unwrap());
+        let kept = folder("kept", KEPT);
+        // The first process has not started at this time.
+        let dead: Vec<PathBuf> = (0..8).map(|at| folder(&format!("dead-{at}"), "1 no")).collect();
+        let removed: Vec<PathBuf> = thread::scope(|scope| {
+            let sweeps: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| sweep_in(home.path(), false).unwrap())).collect();
+            sweeps.into_iter().flat_map(|sweep| sweep.join().unwrap()).collect()
+        });
+        // Each once: whoever comes later finds it gone.
+        assert_eq!(removed.len(), dead.len(), "{removed:?}");
+        assert!(dead.iter().all(|folder| !folder.exists()));
+        assert!(living.exists() && kept.exists());
+        assert_eq!(sweep_in(home.path(), true).unwrap(), [kept]);
+        assert!(living.exists());
+    }
 }

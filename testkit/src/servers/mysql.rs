@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep};
+use super::{
+    Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep_or_say,
+};
 
 /// The account that the servers run as where the caller is root.
 const ACCOUNT: &str = "mysql";
@@ -121,7 +123,7 @@ fn is_service_running() -> bool {
 ///
 /// What kept them from starting; then none runs.
 pub fn start(kind: Kind, life: Life) -> Result<Servers, Trouble> {
-    sweep(false)?;
+    sweep_or_say();
     let place = Place::new("mysql", life, is_root().then_some(ACCOUNT))?;
     let mut servers = Servers { place, kind, life, nodes: Vec::new() };
     if let Err(trouble) = servers.start_all() {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Life, Place, Trouble, append, command_as, failed, free_port, is_root, quoted, run, sweep,
+    Life, Place, Trouble, append, command_as, failed, free_port, is_root, quoted, run, sweep_or_say,
 };
 
 /// The account that the servers run as where the caller is root, whom PostgreSQL refuses.
@@ -86,7 +86,7 @@ pub fn programs_or_install() -> Result<PathBuf, Trouble> {
 ///
 /// What kept them from starting; then none runs.
 pub fn start(bin: &Path, kind: Kind, life: Life) -> Result<Servers, Trouble> {
-    sweep(false)?;
+    sweep_or_say();
     let account = is_root().then_some(ACCOUNT);
     let place = Place::new("postgres", life, account)?;
     let mut servers = Servers { place, bin: bin.to_owned(), port: 0, life, nodes: Vec::new() };
