@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+use groupcommit_server::Sizes;
 
 use crate::{
     Database, Error,
@@ -12,7 +13,6 @@ use crate::{
     readers::Readers,
     record,
     session::{Connector, Failed, Session, Use},
-    sizes::Sizes,
     url,
 };
 
@@ -168,7 +168,7 @@ impl Options {
             record,
             position: 0,
             previous: Vec::new(),
-            sizes: Sizes::new(),
+            sizes: Sizes::new(1),
             has_unsettled: false,
             lost: None,
         };

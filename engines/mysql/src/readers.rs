@@ -10,11 +10,12 @@ use std::sync::{
 };
 
 use groupcommit_core::NotRun;
+use groupcommit_server::runtime;
 use groupcommit_statement::{Statement, StatementResult, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
-    Error, runtime,
+    Error,
     session::{Answer, Connector, Session, Use, is_lost},
 };
 

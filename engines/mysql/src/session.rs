@@ -11,6 +11,7 @@ use std::{
 };
 
 use groupcommit_core::block_on;
+use groupcommit_server::runtime;
 use groupcommit_statement::{StatementResult, Value};
 use mysql_async::{
     Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _,
@@ -18,7 +19,7 @@ use mysql_async::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Error, record, runtime,
+    Error, record,
     sql::{Mode, Template},
     value,
 };
@@ -451,16 +452,6 @@ pub(crate) const NO_SAVEPOINT: u16 = 1305;
 
 /// There is no such table.
 pub(crate) const NO_TABLE: u16 = 1146;
-
-/// The longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// How long to wait before the attempt after `attempts` failed ones, so that a server that is down or
-/// busy is not asked without pause. The thread sleeps meanwhile: nothing else of this database could
-/// be done before the attempt.
-pub(crate) fn pause(attempts: u32) -> Duration {
-    Duration::from_millis(5 << attempts.min(10)).min(PAUSE_MAX)
-}
 
 #[cfg(test)]
 mod tests {

@@ -33,7 +33,6 @@ mod execution;
 mod flusher;
 mod open;
 mod readers;
-mod runtime;
 mod session;
 mod settle;
 mod statement;
