@@ -18,7 +18,7 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran};
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, Settled};
 use groupcommit_server::{Members, Next, Obstacle, Sizes, Trials, insist, pause};
 use groupcommit_statement::StatementResult;
 
@@ -30,7 +30,7 @@ use crate::{
     flusher::Flusher,
     record::{Key, Pipeline},
     session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient},
-    settle::{self, Settled},
+    settle,
     transaction::Part,
 };
 

@@ -9,6 +9,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
+use groupcommit_core::Settled;
 use groupcommit_server::insist;
 use groupcommit_statement::{StatementResult, Value};
 
@@ -17,15 +18,6 @@ use crate::{
     record::{Key, TABLE},
     session::{Connector, Failed, NO_TABLE, Session, Use, code, is_lost},
 };
-
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// It is in the database, and durable.
-    Committed,
-    /// It is not, and never will be.
-    RolledBack,
-}
 
 /// Asks, over `session` first where there is one, and again with pauses that grow, until there is an
 /// answer or the time is over.

@@ -27,7 +27,7 @@
 
 use std::{collections::HashMap, ops::ControlFlow, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran};
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, Settled};
 use groupcommit_server::{Member, Members, Next, Obstacle, Sizes, Trials, insist, pause};
 
 use crate::{
@@ -36,7 +36,7 @@ use crate::{
     execution::{Execution, Fault},
     flusher::Flusher,
     session::{Connector, Session},
-    settle::{self, Settled},
+    settle,
     transaction::Part,
 };
 

@@ -10,7 +10,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use groupcommit_core::block_on;
+use groupcommit_core::{Settled, block_on};
 use groupcommit_server::{insist, runtime};
 
 use crate::{
@@ -21,15 +21,6 @@ use crate::{
 
 /// What a barrier is given at least, however little is left of the time.
 const BARRIER_MIN: Duration = Duration::from_secs(1);
-
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// It is in the database, and durable.
-    Committed,
-    /// It is not, and never will be.
-    RolledBack,
-}
 
 /// Finds out, for at most `within`.
 pub(crate) fn settle(
