@@ -104,7 +104,8 @@ impl Options {
     }
 
     /// For how long to ask the server what became of a commit whose connection was lost, before its
-    /// tickets say [unknown](groupcommit_core::Unknown).
+    /// tickets say [unknown](groupcommit_core::Unknown). It is asked once at least, and replicas that
+    /// have yet to confirm the commit are given a second at least.
     #[must_use]
     pub fn settle_max(mut self, time: Duration) -> Self {
         self.settle_max = time;
