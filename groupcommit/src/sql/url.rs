@@ -128,7 +128,6 @@ pub fn sqlite_path(url: &str) -> Result<PathBuf, Error> {
 
 /// What a URL of SQLite says.
 #[derive(Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "SQLite is left out"))]
 pub(super) struct SqliteUrl {
     pub(super) path: PathBuf,
     pub(super) create: bool,
