@@ -15,6 +15,14 @@ pub(crate) fn servers(url: &str, roots: Option<&[Vec<u8>]>) -> Result<Vec<Opts>,
     let mut servers = Vec::new();
     for url in one_by_one(&url)? {
         let opts = Opts::from_url(&url).map_err(|error| Error::Url(error.to_string()))?;
+        let address = opts.ip_or_hostname();
+        let opts = match address.strip_prefix('[').and_then(|address| address.strip_suffix(']')) {
+            Some(address) => {
+                let address = address.to_owned();
+                OptsBuilder::from_opts(opts).ip_or_hostname(address).into()
+            }
+            None => opts,
+        };
         let encrypt = ssl_mode.unwrap_or_else(|| leaves_the_machine(&opts))
             || (ssl_mode.is_none() && opts.ssl_opts().is_some());
         let given = opts.ssl_opts().cloned();
@@ -110,12 +118,21 @@ mod tests {
     }
 
     #[test]
+    fn an_address_is_looked_for_without_its_brackets() {
+        let servers = servers("mysql://a@[::1]:3307,b/db?ssl-mode=disabled", None).unwrap();
+        assert_eq!((servers[0].ip_or_hostname(), servers[0].tcp_port()), ("::1", 3307));
+        assert_eq!((servers[1].ip_or_hostname(), servers[1].tcp_port()), ("b", 3306));
+    }
+
+    #[test]
     fn what_leaves_the_machine_is_encrypted_unless_told_otherwise() {
         let root = vec![vec![1]];
         for (url, expected) in [
             ("mysql://a@db.example.org/a", true),
             ("mysql://a@10.0.0.1/a?ssl-mode=disabled", false),
             ("mysql://a@127.0.0.1/a", false),
+            ("mysql://a@[::1]/a", false),
+            ("mysql://a@[2001:db8::1]/a", true),
             ("mysql://a@localhost/a?ssl-mode=REQUIRED", true),
             ("mysql://a@127.0.0.1/a?require_ssl=true", true),
             ("mysql://a@elsewhere/a?socket=/run/mysqld/mysqld.sock", false),
