@@ -137,7 +137,7 @@ async fn serve(
     rows: mpsc::Sender<Answer<Vec<Value>>>,
 ) {
     let Some(mut session) = lent.session.take() else { return };
-    let server = session.server.clone();
+    let connection = session.server.clone();
     let mut columns = Some(columns);
     let served = {
         let mut serving = pin!(session.stream(&text, &mut columns, &rows));
@@ -147,7 +147,7 @@ async fn serve(
             () = rows.closed() => {
                 let connected = lent.pool.connector.connect_async(Use::Read).await;
                 if let Ok(mut next) = connected {
-                    next.end(&server).await;
+                    next.end(&connection).await;
                     lent.session = Some(next);
                 }
                 // To its end, or to that of its connection.

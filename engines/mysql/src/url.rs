@@ -1,10 +1,14 @@
 //! The URL: one or several servers, and how connections to them are protected.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
 
 use crate::{Error, session::leaves_the_machine};
+
+/// When a connection has been silent for so long, the system asks whether the other end is there: a
+/// machine that lost its power never says that it is gone, and its answer would be waited for for ever.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// One set of options for each server that the URL names.
 ///
@@ -26,9 +30,13 @@ pub(crate) fn servers(url: &str, roots: Option<&[Vec<u8>]>) -> Result<Vec<Opts>,
         let encrypt = ssl_mode.unwrap_or_else(|| leaves_the_machine(&opts))
             || (ssl_mode.is_none() && opts.ssl_opts().is_some());
         let given = opts.ssl_opts().cloned();
+        let keepalive = opts.tcp_keepalive().unwrap_or(KEEPALIVE);
         // Its own choice of a socket would take connections elsewhere than to the URL's port.
-        let mut builder =
-            OptsBuilder::from_opts(opts).prefer_socket(false).stmt_cache_size(0).tcp_nodelay(true);
+        let mut builder = OptsBuilder::from_opts(opts)
+            .prefer_socket(false)
+            .stmt_cache_size(0)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Some(keepalive));
         builder = builder.ssl_opts(if encrypt { Some(trusting(given, roots)?) } else { None });
         servers.push(builder.into());
     }
@@ -122,6 +130,14 @@ mod tests {
         let servers = servers("mysql://a@[::1]:3307,b/db?ssl-mode=disabled", None).unwrap();
         assert_eq!((servers[0].ip_or_hostname(), servers[0].tcp_port()), ("::1", 3307));
         assert_eq!((servers[1].ip_or_hostname(), servers[1].tcp_port()), ("b", 3306));
+    }
+
+    #[test]
+    fn a_server_that_falls_silent_is_noticed() {
+        let keepalive = |url| servers(url, None).unwrap()[0].tcp_keepalive();
+        assert_eq!(keepalive("mysql://a@127.0.0.1/a"), Some(KEEPALIVE));
+        let given = keepalive("mysql://a@127.0.0.1/a?tcp_keepalive=5000");
+        assert_eq!(given, Some(Duration::from_secs(5)));
     }
 
     #[test]

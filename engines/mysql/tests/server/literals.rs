@@ -168,9 +168,10 @@ fn every_value_comes_back_where_the_server_ignores_the_clients_character_set() {
     let values = ["小\\' , 'x", "\u{801}\\", "漢字 😀"].map(Value::from);
     come_back(&db, &values).unwrap();
     let select = || Statement::new("SELECT ?, ?, ?", values.clone());
-    assert_eq!(db.submit_statements(vec![select()]).wait().unwrap()[0].rows, [values.clone()]);
+    let rows = |results: Vec<Vec<Value>>| assert_eq!(results.concat(), values);
+    rows(db.submit_statements(vec![select()]).wait().unwrap().remove(0).rows);
     let alone = select();
-    assert_eq!(db.exclusive(move |db| db.run(&alone)).unwrap().rows, [values.clone()]);
+    rows(db.exclusive(move |db| db.run(&alone)).unwrap().rows);
     servers.stop().unwrap();
 }
 
