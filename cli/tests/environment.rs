@@ -157,7 +157,10 @@ fn urls_are_of_a_database_that_is_known_and_show_no_password() {
     place.write("in.csv", "a\n1\n");
     let run = |url: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
-        command.current_dir(place.path(".")).args(["ingest", url, "in.csv"]).stdin(Stdio::null());
+        command
+            .current_dir(place.path("."))
+            .args(["ingest", url, "-t", "t", "in.csv"])
+            .stdin(Stdio::null());
         Ended::from(command.output().expect("runs"))
     };
     let ended = run("oracle://me:secret@host/db").expect(2).says("oracle://me@host/db");
