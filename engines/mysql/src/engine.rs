@@ -22,9 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use groupcommit_core::{
-    Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, block_on,
-};
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran};
 use groupcommit_statement::StatementResult;
 
 use crate::{
@@ -230,7 +228,7 @@ impl Writer {
         }
         let mut session = reconnect(&self.connector, Use::Write, self.reconnect_max)?;
         if let Some(lost) = self.lost.take() {
-            block_on(session.end(&lost));
+            session.end(&lost);
         }
         if session.server.has_record {
             // The table may have been made anew. No outcome is open here, or nothing would run.

@@ -69,7 +69,16 @@ impl Readers {
             let place = pool.places.clone().acquire_owned().await;
             let place = place.map_err(|_| Error::NotRun(NotRun::Closed))?;
             let read = read.clone();
-            let begun = runtime::run(async move { begin(pool, place, read).await }).await;
+            // Dropped with this future, which has the other end stop what nobody waits for.
+            let (_waits, gone) = oneshot::channel::<()>();
+            let begun = runtime::run(async move {
+                tokio::select! {
+                    biased;
+                    begun = begin(pool, place, read) => begun,
+                    _ = gone => Err(Error::NotRun(NotRun::Closed)),
+                }
+            });
+            let begun = begun.await;
             match begun {
                 Err(Error::Lost(_)) if attempts_left > 0 => {
                     // All may have been lost with their server.
@@ -147,7 +156,7 @@ async fn serve(
             () = rows.closed() => {
                 let connected = lent.pool.connector.connect_async(Use::Read).await;
                 if let Ok(mut next) = connected {
-                    next.end(&connection).await;
+                    next.end_of(&connection).await;
                     lent.session = Some(next);
                 }
                 // To its end, or to that of its connection.

@@ -6,10 +6,7 @@
 
 use std::{future::Future, sync::OnceLock};
 
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    task::JoinHandle,
-};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::Error;
 
@@ -32,20 +29,10 @@ pub(crate) fn handle() -> Result<&'static Handle, Error> {
 }
 
 /// Runs `future` on the thread and waits for it. For what needs the runtime's clock or opens
-/// sockets; all else is polled by whoever waits. Dropped before its end, it is dropped there too.
+/// sockets; all else is polled by whoever waits.
 pub(crate) async fn run<T: Send + 'static>(
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
-    let mut task = Task(handle()?.spawn(future));
-    let joined = (&mut task.0).await;
+    let joined = handle()?.spawn(future).await;
     joined.unwrap_or_else(|error| Err(Error::Runtime(error.to_string())))
-}
-
-/// Ends with whoever waits for it.
-struct Task<T>(JoinHandle<T>);
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

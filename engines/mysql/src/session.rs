@@ -420,7 +420,7 @@ impl Session {
 
     /// Ends the connection of `old`, so that it keeps no locks, if it was one to this server. Where
     /// that cannot be done it ends by itself once the server notices.
-    pub(crate) async fn end(&mut self, old: &Server) {
+    pub(crate) async fn end_of(&mut self, old: &Server) {
         let new = &self.server;
         let is_same_start = (new.started_s - old.started_s).abs() <= 1;
         if new.process != old.process || !is_same_start || new.id == old.id {
@@ -430,6 +430,11 @@ impl Session {
         if let Err(Failed { error, .. }) = self.run(kill.as_bytes(), |_, _| {}).await {
             tracing::debug!(%error, "a lost connection was left alone");
         }
+    }
+
+    /// As [`Self::end_of`], blocking.
+    pub(crate) fn end(&mut self, old: &Server) {
+        block_on(self.end_of(old));
     }
 }
 
