@@ -60,7 +60,7 @@ impl Lane {
 }
 
 fn not_measured() -> Cause {
-    "the mixed task is not measured on a server".into()
+    "the mixed task is not measured on a server: use `bench web`".into()
 }
 
 impl Plain for PlainMysql {

@@ -1,5 +1,6 @@
 //! Whether figures can be relied on, and compared at all.
 
+use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::measurement::{Measurement, Results};
 use crate::statistics::Spread;
@@ -36,7 +37,10 @@ pub fn warnings(results: &Results) -> Vec<String> {
 
 fn busy(results: &Results) -> Option<String> {
     let cores = results.environment.cpu_cores.max(1) as f64;
-    let known: Vec<f64> = results.measurements.iter().filter_map(|m| m.others_cpu_cores).collect();
+    // A server on this machine is among the other processes.
+    let is_server = |m: &&Measurement| m.engine.parse().is_ok_and(Engine::is_server);
+    let alone = results.measurements.iter().filter(|m| !is_server(m));
+    let known: Vec<f64> = alone.filter_map(|m| m.others_cpu_cores).collect();
     let disturbed = known.iter().filter(|&&others| others > OTHERS_SHARE_MAX * cores).count();
     let median = Spread::of(known.iter().copied())?.median;
     (disturbed > 0).then(|| {

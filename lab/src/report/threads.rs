@@ -90,7 +90,7 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
 fn finding(cases: &[Case<'_>]) -> Option<String> {
     let reference = |threads| {
         cases.iter().find(|case| {
-            case.first().condition.is_reference_of_threads() && case.first().threads == threads
+            case.first().is_reference_of_threads() && case.first().threads == threads
         })
     };
     let merged = cases.iter().filter(|case| case.first().condition == Condition::Merged);

@@ -264,8 +264,8 @@ fn how_to_read() -> Vec<String> {
          answers, the reciprocal of throughput: with 1,000 transactions in flight, a caller waits about \
          1,000 of them. The published figures use the completion interval; our headline uses what a \
          caller waits.",
-        "Conditions differ in how many transactions are in flight: plain SQLite has as many as there are \
-         threads, groupcommit-async has a window of tickets. More in flight means more throughput and a \
+        "Conditions differ in how many transactions are in flight: where a caller waits for each, as many as \
+         there are threads or connections; groupcommit-async has a window of tickets. More in flight means more throughput and a \
          longer wait, and the first chart shows what is left of the one after the other.",
         "A line over time that falls means that later rows are slower, as when a checkpoint or a full \
          cache sets in. Axes by powers of ten: a step to the next line is ten times as much.",
