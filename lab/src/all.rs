@@ -77,7 +77,12 @@ impl AllOptions {
                 ..mixed
             }),
             threads: ThreadsOptions {
-                threads: all.threads.threads.into_iter().filter(|n| [1, 8, 32, 128].contains(n)).collect(),
+                threads: all
+                    .threads
+                    .threads
+                    .into_iter()
+                    .filter(|n| [1, 8, 32, 128].contains(n))
+                    .collect(),
                 rows: 200_000,
                 time_limit,
                 ..all.threads

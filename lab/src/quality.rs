@@ -171,6 +171,13 @@ mod tests {
     }
 
     #[test]
+    fn a_server_on_this_machine_is_no_disturbance() {
+        let mut on_server = example(Condition::Connections, 1, 1_000.0);
+        (on_server.engine, on_server.others_cpu_cores) = ("postgres".to_owned(), Some(1.5));
+        assert_eq!(warnings(&results(vec![on_server.clone(), on_server])), Vec::<String>::new());
+    }
+
+    #[test]
     fn a_wide_spread_is_told_of_repeats_of_one_setting_only() {
         let (slow, fast) = (example(Condition::Wal, 1, 1_000.0), example(Condition::Wal, 1, 2e3));
         let found = warnings(&results(vec![slow.clone(), fast.clone()]));

@@ -301,9 +301,8 @@ fn threads_table(rows: &[Row<'_>]) -> Table {
             table.add_row([""]);
         }
         threads = Some(first.threads);
-        let reference = median_of(rows, |m| {
-            m.is_reference_of_threads() && m.threads == first.threads
-        });
+        let reference =
+            median_of(rows, |m| m.is_reference_of_threads() && m.threads == first.threads);
         add_row(
             &mut table,
             [

@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use groupcommit_lab::measurement::Results;
+use groupcommit_lab::{measurement::Results, setting::Queries};
 use groupcommit_testkit::servers::{
     Life, Trouble, mysql,
     postgres::{self, Kind},
@@ -66,9 +66,12 @@ impl Target {
         self != Self::Sqlite
     }
 
-    /// Whether the requests of a web application are.
-    fn has_web(self) -> bool {
-        matches!(self, Self::Postgres | Self::Mariadb | Self::Sqlite)
+    /// Whether the requests of a web application are. No query waits in a file.
+    fn has_web(self, queries: Queries) -> bool {
+        match queries {
+            Queries::Work => matches!(self, Self::Postgres | Self::Mariadb | Self::Sqlite),
+            Queries::Wait => matches!(self, Self::Postgres | Self::Mariadb),
+        }
     }
 }
 
@@ -78,8 +81,10 @@ enum Part {
     /// Rows, each a transaction: through groupcommit, 25 connections, and one; and one failing among
     /// a thousand
     Write,
-    /// Requests of a web application
+    /// Requests of a web application, whose queries work for the database's processor
     Web,
+    /// The same with queries that wait in the server
+    WebWait,
 }
 
 /// Options of `cargo xtask measure-servers`.
@@ -95,7 +100,7 @@ pub(crate) struct Options {
     on: Vec<Target>,
 
     /// Which parts to measure; the records of the others stay as they are
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "write,web")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "write,web,web-wait")]
     part: Vec<Part>,
 
     /// How often to measure each setting; medians are recorded
@@ -111,7 +116,7 @@ pub(crate) struct Options {
     rows: u64,
 
     /// Requests in each measurement under normal and under high load
-    #[arg(long, value_name = "N", default_value_t = 160)]
+    #[arg(long, value_name = "N", default_value_t = 100)]
     requests: u64,
 
     /// Requests that arrive at once
@@ -142,19 +147,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for &target in &options.on {
         let parts = |part: &Part| match part {
             Part::Write => target.has_write(),
-            Part::Web => target.has_web(),
+            Part::Web => target.has_web(Queries::Work),
+            Part::WebWait => target.has_web(Queries::Wait),
         };
         let parts: Vec<Part> = options.part.iter().copied().filter(parts).collect();
         if parts.is_empty() {
             continue;
         }
         let began = Instant::now();
-        let server = Server::start(target)
-            .with_context(|| format!("cannot start {}", target.title()))?;
+        let server =
+            Server::start(target).with_context(|| format!("cannot start {}", target.title()))?;
         for part in parts {
             folders.push(match part {
                 Part::Write => session.write(target, &server.url()?)?,
-                Part::Web => session.web(target, server.url().ok().as_deref())?,
+                Part::Web => session.web(target, Queries::Work, server.url().ok().as_deref())?,
+                Part::WebWait => {
+                    session.web(target, Queries::Wait, server.url().ok().as_deref())?
+                }
             });
         }
         server.stop()?;
@@ -267,13 +276,15 @@ impl Session<'_> {
         Ok(out)
     }
 
-    fn web(&self, target: Target, url: Option<&str>) -> Result<PathBuf> {
+    fn web(&self, target: Target, queries: Queries, url: Option<&str>) -> Result<PathBuf> {
         let (requests, at_once) =
             (self.options.requests.to_string(), self.options.at_once.to_string());
-        let arguments = ["web", "--requests", &requests, "--at-once", &at_once];
-        let name = format!("{}-web", name_of(target));
+        let queries = queries.name();
+        let arguments =
+            ["web", "--requests", &requests, "--at-once", &at_once, "--queries", queries];
+        let name = format!("{}-web-{queries}", name_of(target));
         let (results, out) = self.bench(&name, url, &arguments)?;
-        WebRecords::put(WebOn::of(target, results)?)?;
+        WebRecords::put(WebOn::of(target, queries, results)?)?;
         Ok(out)
     }
 

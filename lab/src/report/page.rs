@@ -163,7 +163,7 @@ fn table(table: &Table) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
             table.many[table.columns.len() > 4].dense[table.columns.len() > 10] {
-                caption { (table.caption) }
+                caption { span { (table.caption) } }
                 thead { tr { @for column in &table.columns { th scope="col" { (column) } } } }
                 tbody {
                     @for row in &table.rows {

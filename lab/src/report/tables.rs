@@ -185,8 +185,7 @@ pub(super) fn threads(disk: Disk, cases: &[Case<'_>]) -> Table {
     let row = |case: &Case<'_>| {
         let first = case.first();
         let shared = cases.iter().find(|other| {
-            other.first().is_reference_of_threads()
-                && other.first().threads == first.threads
+            other.first().is_reference_of_threads() && other.first().threads == first.threads
         });
         let ratio =
             shared.map(|shared| shared.median(rate)).filter(|&rate| rate > 0.0).map_or_else(

@@ -122,14 +122,19 @@ fn by_rate(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times {}'s {}; a \
-         caller waited {} ms at the median, against {} ms.",
+        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times the {} of \
+         {}; a caller waited {} ms at the median, against {} ms.",
         heading(*batch),
         grouped(ours.first().in_flight as f64),
         grouped(rate(ours)),
         significant(rate(ours) / rate(wal)),
-        wal.first().condition,
         grouped(rate(wal)),
+        match wal.first().condition {
+            Condition::Connections => {
+                format!("{} connections", grouped(wal.first().in_flight as f64))
+            }
+            condition => condition.to_string(),
+        },
         significant(ours.median(|m| m.latency_ms.p50)),
         significant(wal.median(|m| m.latency_ms.p50)),
     )]

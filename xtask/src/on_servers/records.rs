@@ -63,7 +63,7 @@ pub(crate) struct Rejected {
     pub(crate) commits_without: u64,
 }
 
-/// The requests of a web application, one entry a database.
+/// The requests of a web application, one entry a database and kind of queries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WebRecords {
     pub(super) databases: Vec<WebOn>,
@@ -73,6 +73,8 @@ pub(super) struct WebRecords {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct WebOn {
     pub(super) on: Target,
+    /// `work` or `wait`: what takes the queries their time.
+    pub(super) queries: String,
     pub(super) environment: Place,
     /// That a condition with a bound may have.
     pub(super) connections_max: usize,
@@ -83,7 +85,7 @@ pub(super) struct WebOn {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct WebSetting {
     pub(super) condition: Condition,
-    /// `normal`, `high` or `at once`; with `, wait` where the queries wait in the server.
+    /// `normal`, `high` or `at once`.
     pub(super) load: String,
     pub(super) requests: u64,
     /// Until all of a request is answered, the medians over the repeats.
@@ -118,9 +120,8 @@ impl WriteOn {
     pub(super) fn of(on: Target, results: Results, rejected: Rejected) -> Result<Self> {
         let settings = by_setting(&results.measurements, |m| (m.condition, m.batch, m.in_flight));
         let setting = |repeats: &Vec<&Measurement>| {
-            let spread = |figure: fn(&Measurement) -> f64| {
-                Spread3::of(repeats.iter().map(|m| figure(m)))
-            };
+            let spread =
+                |figure: fn(&Measurement) -> f64| Spread3::of(repeats.iter().map(|m| figure(m)));
             Ok(WriteSetting {
                 condition: repeats[0].condition,
                 in_flight: repeats[0].in_flight,
@@ -136,24 +137,31 @@ impl WriteOn {
 
     pub(super) fn rates(&self, condition: Condition) -> Result<&[f64]> {
         let found = self.settings.iter().find(|setting| setting.condition == condition);
-        let setting = found
-            .with_context(|| format!("no record of {condition} on {}", self.on.title()))?;
+        let setting =
+            found.with_context(|| format!("no record of {condition} on {}", self.on.title()))?;
         Ok(&setting.rows_per_second)
     }
 }
 
+/// The load alone: what the queries do stands beside it.
+fn load_of(measurement: &Measurement) -> String {
+    let label = measurement.setting.as_deref().unwrap_or_default();
+    label.split(',').next().unwrap_or_default().to_owned()
+}
+
 impl WebOn {
-    pub(super) fn of(on: Target, results: Results) -> Result<Self> {
+    pub(super) fn of(on: Target, queries: &str, results: Results) -> Result<Self> {
         let settings = by_setting(&results.measurements, |m| (m.condition, m.setting.clone()));
         let setting = |repeats: &Vec<&Measurement>| {
             let median = |figure: fn(&LatencyMs) -> f64| {
                 Spread3::of(repeats.iter().map(|m| figure(&m.latency_ms))).map(|it| it.median)
             };
-            let least = repeats.iter().map(|m| m.latency_percentiles_ms.first().map_or(0.0, |p| p.1));
+            let least =
+                repeats.iter().map(|m| m.latency_percentiles_ms.first().map_or(0.0, |p| p.1));
             let first = repeats.iter().filter_map(|m| m.read_latency_ms.as_ref());
             Ok(WebSetting {
                 condition: repeats[0].condition,
-                load: repeats[0].setting.clone().unwrap_or_default(),
+                load: load_of(repeats[0]),
                 requests: repeats.iter().map(|m| m.rows).min().unwrap_or_default(),
                 done_ms_min: Spread3::of(least)?.median,
                 done_ms_mean: median(|latency| latency.mean)?,
@@ -161,12 +169,17 @@ impl WebOn {
                 done_ms_max: median(|latency| latency.max)?,
                 done_ms_p50: repeats.iter().map(|m| m.latency_ms.p50).collect(),
                 first_ms_p50: Spread3::of(first.map(|latency| latency.p50))?.median,
-                connections_peak: repeats.iter().filter_map(|m| m.connections_peak).max().unwrap_or(0),
+                connections_peak: repeats
+                    .iter()
+                    .filter_map(|m| m.connections_peak)
+                    .max()
+                    .unwrap_or(0),
             })
         };
         let connections_max = results.measurements.iter().map(|m| m.in_flight).max();
         Ok(Self {
             on,
+            queries: queries.to_owned(),
             settings: settings.iter().map(setting).collect::<Result<_>>()?,
             connections_max: connections_max.unwrap_or_default(),
             environment: results.environment.into(),
@@ -184,27 +197,26 @@ pub(super) trait Records: Default + Serialize + DeserializeOwned {
     const PATH: &'static str;
 
     fn entries(&mut self) -> &mut Vec<Self::Entry>;
-    fn on(entry: &Self::Entry) -> Target;
+    /// What an entry is told from others by, in the order of the file.
+    fn key(entry: &Self::Entry) -> u8;
 
     fn load() -> Result<Self> {
-        let mut records: Self = measured::load(Self::PATH)?;
-        records.entries().sort_by_key(|entry| Self::on(entry) as u8);
-        Ok(records)
+        measured::load(Self::PATH)
     }
 
     /// Puts an entry into the file in place of the one before.
     fn put(entry: Self::Entry) -> Result<()> {
         let is_there = Path::new(root()).join(Self::PATH).exists();
         let mut records = if is_there { Self::load()? } else { Self::default() };
-        replace(records.entries(), entry, Self::on);
+        replace(records.entries(), entry, Self::key);
         measured::save(Self::PATH, &records)
     }
 }
 
-fn replace<E>(entries: &mut Vec<E>, entry: E, on: impl Fn(&E) -> Target) {
-    entries.retain(|other| on(other) != on(&entry));
+fn replace<E>(entries: &mut Vec<E>, entry: E, key: impl Fn(&E) -> u8) {
+    entries.retain(|other| key(other) != key(&entry));
     entries.push(entry);
-    entries.sort_by_key(|entry| on(entry) as u8);
+    entries.sort_by_key(key);
 }
 
 impl Records for WriteRecords {
@@ -215,8 +227,8 @@ impl Records for WriteRecords {
         &mut self.servers
     }
 
-    fn on(entry: &WriteOn) -> Target {
-        entry.on
+    fn key(entry: &WriteOn) -> u8 {
+        entry.on as u8
     }
 }
 
@@ -228,8 +240,9 @@ impl Records for WebRecords {
         &mut self.databases
     }
 
-    fn on(entry: &WebOn) -> Target {
-        entry.on
+    fn key(entry: &WebOn) -> u8 {
+        // Those that work before those that wait.
+        entry.on as u8 + if entry.queries == "wait" { 0x80 } else { 0 }
     }
 }
 
@@ -240,11 +253,9 @@ mod tests {
     #[test]
     fn a_database_that_is_measured_again_replaces_its_own_entry_alone() {
         let mut entries = vec![(Target::Mariadb, 1), (Target::Sqlite, 2)];
-        replace(&mut entries, (Target::Postgres, 3), |entry| entry.0);
-        replace(&mut entries, (Target::Mariadb, 4), |entry| entry.0);
-        assert_eq!(
-            entries,
-            [(Target::Postgres, 3), (Target::Mariadb, 4), (Target::Sqlite, 2)]
-        );
+        let key = |entry: &(Target, i32)| entry.0 as u8;
+        replace(&mut entries, (Target::Postgres, 3), key);
+        replace(&mut entries, (Target::Mariadb, 4), key);
+        assert_eq!(entries, [(Target::Postgres, 3), (Target::Mariadb, 4), (Target::Sqlite, 2)]);
     }
 }

@@ -102,32 +102,33 @@ fn rejected_row(table: &mut Table, on: &WriteOn) {
     );
 }
 
-/// What the queries do, as the records mark it at the end of a load's name.
-const QUERIES: [(&str, &str); 2] = [("", ""), (", wait", ", queries that wait in the server")];
+/// The database, and what its queries do where that is not work.
+fn web_name(on: &WebOn) -> String {
+    let queries = if on.queries == "wait" { ", queries that wait in the server" } else { "" };
+    format!("{}{queries}", on.on.title())
+}
 
 fn web_rows(table: &mut Table, on: &WebOn) -> Result<()> {
-    let name = on.on.title();
-    for (mark, queries) in QUERIES {
-        for (load, condition, most) in [
-            ("normal", Condition::Blocking, 0.6),
-            ("normal", Condition::BlockingPool, 1.0),
-            ("high", Condition::Blocking, 0.42),
-        ] {
-            let label = format!("{load}{mark}");
-            let found = on.find(Condition::Groupcommit, &label).zip(on.find(condition, &label));
-            let Some((ours, theirs)) = found else { continue };
-            let (ours, theirs) = (&ours.done_ms_p50[..], &theirs.done_ms_p50[..]);
-            ratio(
-                table,
-                &format!("web, {name}, {load} load{queries}: median against `{condition}`"),
-                Bound::AtMost(most),
-                paired(ours, theirs)?,
-                &format!("{} against {} ms", significant(median(ours)?), significant(median(theirs)?)),
-            );
-        }
+    let name = web_name(on);
+    for (load, condition, most) in [
+        ("normal", Condition::Blocking, 0.6),
+        ("normal", Condition::BlockingPool, 1.0),
+        ("high", Condition::Blocking, 0.42),
+    ] {
+        let found = on.find(Condition::Groupcommit, load).zip(on.find(condition, load));
+        let (ours, theirs) =
+            found.with_context(|| format!("{name} has no record of {condition}, {load} load"))?;
+        let (ours, theirs) = (&ours.done_ms_p50[..], &theirs.done_ms_p50[..]);
+        ratio(
+            table,
+            &format!("web, {name}, {load} load: median against `{condition}`"),
+            Bound::AtMost(most),
+            paired(ours, theirs)?,
+            &format!("{} against {} ms", significant(median(ours)?), significant(median(theirs)?)),
+        );
     }
     let at_once: Vec<&WebSetting> =
-        on.settings.iter().filter(|setting| setting.load.starts_with("at once")).collect();
+        on.settings.iter().filter(|setting| setting.load == "at once").collect();
     let Some(requests) = at_once.iter().map(|setting| setting.requests).min() else {
         return Ok(());
     };
@@ -160,7 +161,8 @@ pub(crate) fn rates() -> Result<String> {
     );
     for on in WriteRecords::load()?.servers {
         for setting in &on.settings {
-            let Spread3 { median, min, max } = Spread3::of(setting.rows_per_second.iter().copied())?;
+            let Spread3 { median, min, max } =
+                Spread3::of(setting.rows_per_second.iter().copied())?;
             writeln!(
                 text,
                 "| {} | {} | {} | {} ({}–{}) | {} | {} | {} |",
@@ -211,7 +213,8 @@ pub(crate) fn place() -> Result<String> {
     let repeats = |counts: &mut dyn Iterator<Item = usize>| counts.min().unwrap_or_default();
     let mut of_write =
         write.servers.iter().flat_map(|on| &on.settings).map(|it| it.rows_per_second.len());
-    let mut of_web = web.databases.iter().flat_map(|on| &on.settings).map(|it| it.done_ms_p50.len());
+    let mut of_web =
+        web.databases.iter().flat_map(|on| &on.settings).map(|it| it.done_ms_p50.len());
     let mut text = format!(
         "Ratios are of repeats measured one after the other: the median of {} (web: {}), with the least \
          and the most. Servers and clients share the machine, so there is no network between them.\n\n\
@@ -236,7 +239,7 @@ pub(crate) fn web() -> Result<String> {
              | load | condition | requests | min, ms | median, ms (least–most) | mean, ms | p99, ms | max, ms | \
              median against `blocking` | important part, median, ms | most connections |\n\
              |---|---|---|---|---|---|---|---|---|---|---|",
-            on.environment.server().unwrap_or_else(|| on.on.title()),
+            web_name(on),
             on.connections_max,
         )?;
         for setting in &on.settings {
@@ -244,7 +247,8 @@ pub(crate) fn web() -> Result<String> {
         }
         text.push('\n');
     }
-    text += &published(&databases)?;
+    let working: Vec<&WebOn> = databases.iter().filter(|on| on.queries != "wait").collect();
+    text += &published(&working)?;
     text.push('\n');
     text += &places(databases.iter().map(|on| (on.on, &on.environment)))?;
     Ok(text)
@@ -279,7 +283,7 @@ fn web_line(text: &mut String, on: &WebOn, setting: &WebSetting) -> Result<()> {
 }
 
 /// The publication's figures, with ours on every database.
-fn published(databases: &[WebOn]) -> Result<String> {
+fn published(databases: &[&WebOn]) -> Result<String> {
     let mut text = String::from(
         "As published (MySQL, another machine, other queries: so no ratio is made of those figures and \
          ours), in milliseconds; asynchronous is groupcommit here. Under high load the published bridge \
@@ -327,6 +331,144 @@ pub(crate) fn summary() -> Result<String> {
         text.push('\n');
     }
     let first = records.servers.first().context("no server has been measured")?;
-    write!(text, "\nSingle-row transactions, each durable when answered. {}", first.environment.sentence_without_engine())?;
+    write!(
+        text,
+        "\nSingle-row transactions, each durable when answered. {}",
+        first.environment.sentence_without_engine()
+    )?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::on_servers::records::{Rejected, WriteSetting};
+
+    /// Records of a server as a file holds them.
+    fn written(rates: [(&str, [f64; 3]); 3], rejected: Rejected) -> WriteOn {
+        let flat = Spread3 { median: 1.0, min: 1.0, max: 1.0 };
+        let settings = rates.map(|(condition, rows_per_second)| WriteSetting {
+            condition: condition.parse().expect("a condition"),
+            in_flight: 1,
+            rows_per_second: rows_per_second.to_vec(),
+            latency_ms_p50: flat,
+            latency_ms_p99: flat,
+            group_transactions_mean: 1.0,
+        });
+        WriteOn { on: Target::Postgres, environment: place(), settings: settings.into(), rejected }
+    }
+
+    fn place() -> Place {
+        serde_json::from_value(serde_json::json!({
+            "date": "2026-01-31T12:00:00Z", "cpu_model": "A Processor", "cpu_cores": 2,
+            "memory_bytes": 1, "kernel": "A Kernel", "os": "An OS", "load_average_1_minute": 0.0,
+            "file_system": "ext4", "flush_us_p50": 80.0, "flush_extending_us_p50": 120.0,
+            "groupcommit": "0.1.0", "sqlite": "3", "rusqlite": "0", "rustc": "1",
+            "server": "PostgreSQL 15.1", "git_commit": "abc", "git_dirty": null,
+            "build_profile": "release", "warnings": []
+        }))
+        .expect("a place")
+    }
+
+    fn rejected(committed: u64, rows: u64) -> Rejected {
+        let (transactions, commits, commits_without) = (1_000, 3, 1);
+        Rejected { transactions, committed, failed: 1, rows, commits, commits_without }
+    }
+
+    #[test]
+    fn ratios_are_of_repeats_side_by_side_and_their_median_decides() {
+        // The second round was slow for both: a ratio of medians would be 30 to 10.
+        let rates = [
+            ("groupcommit-async", [30.0, 10.0, 31.0]),
+            ("connections", [10.0, 5.0, 10.0]),
+            ("one-connection", [5.0, 1.0, 5.0]),
+        ];
+        let mut table = Table::new();
+        let on = written(rates, rejected(999, 999));
+        write_rows(&mut table, &on).expect("rows");
+        let text = table.into_text();
+        let row = |against: &str| text.lines().find(|line| line.contains(against)).expect("a row");
+        let many = row("25 connections");
+        assert!(
+            many.contains("at least 2.5 × | 3.00 × (2.00–3.10; 30 against 10 rows/s) | yes"),
+            "{many}"
+        );
+        let one = row("one connection");
+        assert!(
+            one.contains("at least 8 × | 6.20 × (6.00–10.0;") && one.ends_with("| no |"),
+            "{one}"
+        );
+        let text = places([(on.on, &on.environment)].into_iter()).expect("places");
+        assert!(text.starts_with("PostgreSQL 15.1: A Processor, 2 cores"), "{text}");
+    }
+
+    #[test]
+    fn a_row_that_was_committed_and_is_not_found_is_told() {
+        let flat = [
+            ("groupcommit-async", [1.0; 3]),
+            ("connections", [1.0; 3]),
+            ("one-connection", [1.0; 3]),
+        ];
+        for (rejected, met) in
+            [(rejected(999, 999), "yes"), (rejected(999, 998), "no"), (rejected(998, 998), "no")]
+        {
+            let mut table = Table::new();
+            rejected_row(&mut table, &written(flat, rejected));
+            let text = table.into_text();
+            assert!(text.ends_with(&format!("| {met} |\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_of_the_web_are_set_against_their_aims_and_their_bound() {
+        let setting = |condition: &str, load: &str, done: f64, peak| WebSetting {
+            condition: condition.parse().expect("a condition"),
+            load: load.to_owned(),
+            requests: 10_000,
+            done_ms_min: 1.0,
+            done_ms_mean: 2.0,
+            done_ms_p99: 3.0,
+            done_ms_max: 4.0,
+            done_ms_p50: vec![done; 3],
+            first_ms_p50: 0.5,
+            connections_peak: peak,
+        };
+        let on = WebOn {
+            on: Target::Mariadb,
+            queries: "wait".to_owned(),
+            environment: place(),
+            connections_max: 10,
+            settings: vec![
+                setting("blocking", "normal", 10.0, 30),
+                setting("blocking-pool", "normal", 4.0, 10),
+                setting("groupcommit", "normal", 5.0, 10),
+                setting("blocking", "high", 20.0, 30),
+                setting("groupcommit", "high", 8.0, 10),
+                setting("groupcommit", "at once", 100.0, 11),
+            ],
+        };
+        let mut table = Table::new();
+        web_rows(&mut table, &on).expect("rows");
+        let text = table.into_text();
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        for (row, says) in rows.iter().zip([
+            "at most 0.6 × | 0.500 × (0.500–0.500; 5.00 against 10.0 ms) | yes |",
+            "at most 1 × | 1.25 × (1.25–1.25; 5.00 against 4.00 ms) | no |",
+            "at most 0.42 × | 0.400 × (0.400–0.400; 8.00 against 20.0 ms) | yes |",
+            "| every one answered, at most 11 connections | no |",
+        ]) {
+            assert!(row.contains(says) && row.contains("queries that wait in the server"), "{row}");
+        }
+        assert_eq!(rows.len(), 4);
+        let published = published(&[&on]).expect("a table");
+        assert!(
+            published
+                .contains("| asynchronous | 20 | 32 | 41.25 | 155 | 1.00 | 5.00 | 2.00 | 4.00 |"),
+            "{published}"
+        );
+        assert!(
+            published.contains("| bridge | 40 | 72 | 85.35 | 197 | – | – | – | – |"),
+            "{published}"
+        );
+    }
 }
