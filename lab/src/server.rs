@@ -99,6 +99,18 @@ fn first_text(database: &Database, sql: &str) -> Result<Option<String>, Statemen
     })
 }
 
+/// The URL with the first of its hosts alone: the one that the engine writes to, and so the one that a
+/// client without a list of hosts is to be measured on.
+#[cfg(feature = "mysql")]
+pub(crate) fn with_first_host(url: &str) -> String {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after_scheme..].find(['/', '?']).map_or(url.len(), |at| after_scheme + at);
+    // A name or a password may hold a comma, too.
+    let hosts = url[after_scheme..end].rfind('@').map_or(after_scheme, |at| after_scheme + at + 1);
+    let first = url[hosts..end].split(',').next().unwrap_or_default();
+    format!("{}{first}{}", &url[..hosts], &url[end..])
+}
+
 /// The error of what was tried on the server at `url`.
 pub(crate) fn failed(
     action: &'static str,
@@ -106,4 +118,20 @@ pub(crate) fn failed(
 ) -> impl Fn(crate::error::Cause) -> LabError + use<> {
     let path = without_password(url).into();
     move |source| LabError::Database { action, path: std::path::PathBuf::clone(&path), source }
+}
+
+#[cfg(all(test, feature = "mysql"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_hosts_the_first_is_left() {
+        for (url, first) in [
+            ("mysql://a:b,c@h:1,i:2,j:3/d?x=1,2", "mysql://a:b,c@h:1/d?x=1,2"),
+            ("mysql://h,i", "mysql://h"),
+            ("mysql://root@h:1/d", "mysql://root@h:1/d"),
+        ] {
+            assert_eq!(with_first_host(url), first);
+        }
+    }
 }
