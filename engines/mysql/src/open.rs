@@ -51,8 +51,9 @@ impl fmt::Display for Warning {
                  cut can damage what was committed"
             }
             Self::NoRecord => {
-                "there is no table `groupcommit_outcome`, and this account may not create it: a \
-                 commit whose connection is lost stays unknown, and `read_durable` is refused"
+                "there is no table `groupcommit_outcome`, and it could not be created, since the URL \
+                 names no database, or this account may not: a commit whose connection is lost \
+                 stays unknown, and `read_durable` is refused"
             }
         })
     }
