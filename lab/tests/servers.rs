@@ -41,6 +41,7 @@ fn experiments(engine: Engine, url: &str, name: &str) {
             sizes: vec![8],
             delays: vec![Duration::from_millis(1)],
             rows: 200,
+            time_limit: Duration::from_mins(1),
             ..all.load
         },
         web: all.web.map(|web| WebOptions {
