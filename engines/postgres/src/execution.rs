@@ -33,7 +33,7 @@ use tokio_postgres::{
 
 use crate::{
     Error, Statement, StatementResult,
-    session::{Answer, Sent, Session, is_lost},
+    session::{Answer, HEAR_OF_WAITS, Sent, Session, is_lost},
     statement,
 };
 
@@ -299,9 +299,12 @@ impl Execution {
             return;
         }
         if let Some(deferred) = &self.session.server.deferred {
-            let sql = format!("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS {deferred} DEFERRED");
-            let sent = self.session.send_command(sql);
+            let defer = format!("SET CONSTRAINTS {deferred} DEFERRED");
+            let sent = self.session.send_command("SET CONSTRAINTS ALL IMMEDIATE");
             self.sent.push_back(InFlight::Fence { member: self.current.member, sent });
+            // No member is to blame where somebody else has dropped one meanwhile: a new connection
+            // finds out which there are.
+            self.send_command(&defer);
         }
     }
 
@@ -356,7 +359,7 @@ impl Execution {
         let cancelled_before = self.session.cancelled_waits();
         // In one message: where the transaction has failed the first command does, and the second
         // is not looked at. And no member can have turned durability down.
-        let commit = format!("SET LOCAL synchronous_commit = {mode}; COMMIT");
+        let commit = format!("{HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {mode}; COMMIT");
         let doubt = |xid: &String, error| Fault::Doubt { xid: xid.clone(), error };
         if let Err(error) = self.session.send_command(commit).wait() {
             let severity =
@@ -386,6 +389,13 @@ fn is_of_schema(fault: &Fault) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the statement was stopped because of the time that it took, and would take again.
+pub(crate) fn is_of_time(error: &Error) -> bool {
+    let Error::Server(error) = error else { return false };
+    let codes = [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED];
+    error.code().is_some_and(|code| codes.contains(code))
 }
 
 fn is_transient(code: &SqlState) -> bool {

@@ -30,6 +30,10 @@ const FORBIDDEN: [&str; 21] = [
 
 /// Refuses what may not run in a transaction that shares its commit.
 pub(crate) fn check(sql: &str) -> Result<(), Error> {
+    // The client would refuse to send it, which looks like a lost connection.
+    if sql.contains('\0') {
+        return Err(Error::Nul);
+    }
     let word = first_word(sql).to_ascii_uppercase();
     match FORBIDDEN.iter().find(|forbidden| **forbidden == word) {
         Some(forbidden) => Err(Error::Forbidden(forbidden)),
