@@ -167,11 +167,17 @@ pub(crate) fn end_process(connector: &Connector, old: &Server) {
 }
 
 fn end(session: &Session, old: &Server, condition: &str) {
+    block_on(end_async(session, old, condition));
+}
+
+/// Ends the process of `old`, if `condition` holds.
+pub(crate) async fn end_async(session: &Session, old: &Server, condition: &str) {
     let sql = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE pid = $1::text::int4 AND backend_start::text = $2 {condition}"
     );
-    if let Err(error) = block_on(session.client.query(&sql, &[&old.process.0, &old.process.1])) {
+    let ended = session.client.query(&sql, &[&old.process.0, &old.process.1]).await;
+    if let Err(error) = ended {
         tracing::debug!(%error, "a lost connection's process was left alone");
     }
 }
