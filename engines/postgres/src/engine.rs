@@ -353,6 +353,7 @@ fn run_member(
     if ran == Ran::Completed {
         if execution.is_touched() {
             execution.send_fence();
+            execution.reset_settings();
         }
         execution.release_current();
         if let Some(Fault::Member { member: blamed, error: None }) = execution.fault()

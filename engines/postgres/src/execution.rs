@@ -100,6 +100,8 @@ struct Current {
     is_guarded: bool,
     /// A statement of it may have changed what is checked at a commit.
     has_defined: bool,
+    /// A statement of it may have changed settings.
+    has_set: bool,
 }
 
 impl Execution {
@@ -215,6 +217,7 @@ impl Execution {
         for statement in plan.iter() {
             statement::check(statement.sql())?;
             self.current.has_defined |= statement::is_definition(statement.sql());
+            self.current.has_set |= statement::may_set(statement.sql());
         }
         self.has_defined |= self.current.has_defined;
         self.begin()?;
@@ -287,6 +290,14 @@ impl Execution {
             }
         }
         true
+    }
+
+    /// Puts settings back that the member may have changed, for its transaction or for all that
+    /// follow: who comes next finds them as on a new connection.
+    pub(crate) fn reset_settings(&mut self) {
+        if self.current.has_set && self.fault.is_none() {
+            self.send_command("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL");
+        }
     }
 
     /// Has the server check now what it would check at the commit, where there is such a thing, so

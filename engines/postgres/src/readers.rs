@@ -204,7 +204,12 @@ impl Pool {
         lock(&line.reads).open += 1;
         let (reads, server) = (line.reads.clone(), line.session.server.clone());
         open.sent = Some(Sent { reads, server, is_at_end: false });
-        Ok((line.session.client.clone(), prepared, open))
+        let client = line.session.client.clone();
+        if statement::may_set(sql) {
+            // No other read is to find the settings that it leaves: the connection ends with it.
+            place.take();
+        }
+        Ok((client, prepared, open))
     }
 
     /// Ends a connection all of whose reads were given up; another takes its place.

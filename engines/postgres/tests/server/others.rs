@@ -136,3 +136,50 @@ fn nothing_is_sent_of_an_empty_statement_that_others_would_notice() {
     let all = thread::scope(|scope| scope.spawn(|| ids(&db)).join().unwrap());
     assert_eq!(all, [1]);
 }
+
+#[test]
+fn settings_that_a_transaction_or_a_read_changes_are_its_own() {
+    let url = schema();
+    let schema = name_in(&url);
+    let role = format!("{schema}_role");
+    shared().sql(&format!("CREATE ROLE {role}; GRANT ALL ON SCHEMA {schema} TO {role}")).unwrap();
+    let db = Database::options().readers(1).open(&url).unwrap();
+    let look = || {
+        let sql = "SELECT current_user::text, coalesce(current_setting('app.tenant', true), ''), \
+                   current_setting('default_transaction_read_only')";
+        Statement::new(sql, [])
+    };
+    let set = |name: &str, value: &str, local: bool| {
+        let sql = "SELECT set_config($1, $2, $3)";
+        Statement::new(sql, [name.into(), value.into(), local.into()])
+    };
+    let found = |read: bool| {
+        let read_only = if read { "on" } else { "off" };
+        vec![["postgres".into(), "".into(), read_only.into()].to_vec()]
+    };
+    for local in [true, false] {
+        let first = vec![
+            set("app.tenant", "a", local),
+            set("role", &role, local),
+            set("default_transaction_read_only", "on", local),
+            look(),
+        ];
+        let [sets, finds] = in_one_group(&db, || {
+            [first.clone(), vec![look()]].map(|plan| db.submit_statements(plan))
+        });
+        let own = [role.as_str().into(), "a".into(), "on".into()].to_vec();
+        assert_eq!(sets.wait().unwrap()[3].rows, [own], "{local}");
+        assert_eq!(finds.wait().unwrap()[0].rows, found(false), "{local}");
+        // And in the next group.
+        let next = db.submit_statements(vec![look(), insert(i64::from(local))]);
+        assert_eq!(next.wait().unwrap()[0].rows, found(false), "{local}");
+        for name in ["default_transaction_read_only", "app.tenant"] {
+            db.read(&set(name, "off", local)).unwrap();
+            assert_eq!(db.read(&look()).unwrap().rows, found(true), "{local}");
+        }
+    }
+    let block = "DO $$ BEGIN SET app.tenant = 'b'; END $$";
+    db.submit_statements(vec![Statement::new(block, [])]).wait().unwrap();
+    assert_eq!(db.submit_statements(vec![look()]).wait().unwrap()[0].rows, found(false));
+    shared().sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).unwrap();
+}
