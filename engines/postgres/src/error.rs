@@ -129,7 +129,7 @@ pub(crate) struct History {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsettled {
     pub(crate) xid: String,
-    pub(crate) history: History,
+    pub(crate) history: Box<History>,
     pub(crate) why: String,
 }
 

@@ -92,6 +92,7 @@ pub(crate) struct Execution {
 
 /// The member for which statements are sent now.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Current {
     member: usize,
     /// It has sent something.

@@ -52,7 +52,8 @@ fn settle_within(
     xid: &str,
     within: Duration,
 ) -> Result<Settled, Unsettled> {
-    let unsettled = |why| Unsettled { xid: xid.to_owned(), history: history.clone(), why };
+    let unsettled =
+        |why| Unsettled { xid: xid.to_owned(), history: Box::new(history.clone()), why };
     let asked = insist(within, |left| match ask(connector, history, server, xid, left) {
         Ok(Some(settled)) => ControlFlow::Break(Ok(settled)),
         Ok(None) => ControlFlow::Continue("it is still in progress".to_owned()),
