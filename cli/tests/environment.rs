@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{Ended, Place, wait_for_position};
 
@@ -149,4 +149,26 @@ fn the_rejects_file_overwrites_neither_input_nor_database() {
         .says("no/dir/bad.csv");
     assert_eq!(std::fs::read_to_string(place.path("in.csv")).expect("reads"), "a\n1\n");
     place.run(&["-t", "t", "in.csv"]).expect(0);
+}
+
+#[test]
+fn urls_are_of_a_database_that_is_known_and_show_no_password() {
+    let place = Place::new();
+    place.write("in.csv", "a\n1\n");
+    let run = |url: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
+        command
+            .current_dir(place.path("."))
+            .args(["ingest", url, "-t", "t", "in.csv"])
+            .stdin(Stdio::null());
+        Ended::from(command.output().expect("runs"))
+    };
+    let ended = run("oracle://me:secret@host/db").expect(2).says("oracle://me@host/db");
+    assert!(!ended.err.contains("secret"), "{}", ended.err);
+    run("sqlite:app.db?create=false").expect(2).says("--busy-timeout");
+    assert!(!place.path("app.db").exists());
+    for (url, file) in [("sqlite:app.db", "app.db"), ("SQLite:other%20one.db", "other one.db")] {
+        run(url).expect(0);
+        assert!(place.path(file).exists(), "{url}");
+    }
 }

@@ -5,29 +5,41 @@ mod common;
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use common::{Ended, Place};
 use groupcommit_testkit::servers::Life;
-use groupcommit_testkit::servers::mysql::{INSTALL, Kind, install_if_missing, start};
+use groupcommit_testkit::servers::mysql::{INSTALL, Kind, Servers, install_if_missing, start};
+
+/// The server that the tests share; `None` where there is none.
+fn shared() -> Option<&'static Servers> {
+    static SHARED: OnceLock<Option<Servers>> = OnceLock::new();
+    let begin = || match install_if_missing() {
+        Ok(()) => Some(start(Kind::Single, Life::Process).expect("starts")),
+        Err(trouble) => {
+            let is_required =
+                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
+            assert!(!is_required, "{trouble}");
+            eprintln!("skipped: ingest into MariaDB; {INSTALL}");
+            None
+        }
+    };
+    SHARED.get_or_init(begin).as_ref()
+}
+
+fn ingest(servers: &Servers, database: &str, place: &Place, arguments: &[&str]) -> Ended {
+    let url = format!("mysql://root@127.0.0.1:{}/{database}", servers.port(0));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
+    command.current_dir(place.path(".")).arg("ingest").arg(url).args(arguments);
+    command.stdin(Stdio::null());
+    Ended::from(command.output().expect("runs"))
+}
 
 #[test]
 fn what_the_server_refuses_is_rejected_alone_and_the_rest_is_kept_as_it_is() {
-    if let Err(trouble) = install_if_missing() {
-        let is_required =
-            std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-        assert!(!is_required, "{trouble}");
-        eprintln!("skipped: ingest into MariaDB; {INSTALL}");
-        return;
-    }
-    let servers = start(Kind::Single, Life::Process).expect("starts");
-    let url = format!("mysql://root@127.0.0.1:{}/test", servers.port(0));
+    let Some(servers) = shared() else { return };
     let place = Place::new();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_groupcommit"));
-        command.current_dir(place.path(".")).arg("ingest").arg(&url).args(arguments);
-        command.stdin(Stdio::null());
-        Ended::from(command.output().expect("runs"))
-    };
+    let run = |arguments: &[&str]| ingest(servers, "test", &place, arguments);
     let mut input = "id,n,zip\n".to_owned();
     for id in 1..=1_000 {
         let n = if id == 300 { "x".to_owned() } else { format!("{id}.5") };
@@ -49,4 +61,31 @@ fn what_the_server_refuses_is_rejected_alone_and_the_rest_is_kept_as_it_is() {
     assert!(rejects.len() == 1 && rejects[0][2].contains("Duplicate"), "{rejects:?}");
     let ended = run(&[&arguments[..], &["--resume"]].concat()).expect(1);
     assert_eq!(ended.summary()["records"], 0);
+}
+
+/// MariaDB's own default is `latin1`, its own `TEXT` holds 64 KiB, and names of tables have case.
+#[test]
+fn a_record_that_the_servers_default_types_have_no_place_for_stops_nothing() {
+    let Some(servers) = shared() else { return };
+    servers.sql("CREATE DATABASE narrow CHARACTER SET latin1").expect("creates");
+    let place = Place::new();
+    let run = |arguments: &[&str]| ingest(servers, "narrow", &place, arguments);
+    let long = "x".repeat(70_000);
+    place.write("in.csv", format!("id,v\n1,a\n2,漢字\n3,{long}\n4,d\n"));
+    run(&["-t", "made", "in.csv"]).expect(0);
+    let sql = "SELECT max(length(v)), sum(hex(v) = 'E6BCA2E5AD97') FROM narrow.made";
+    assert_eq!(servers.sql(sql).expect("asks").trim(), "70000\t1");
+    // Where the table is there, what it has no place for is rejected, and kept as it was.
+    servers.sql("CREATE TABLE narrow.found (id INT, v TEXT)").expect("creates");
+    let arguments = ["-t", "found", "--rejects", "bad.csv", "in.csv", "--json"];
+    assert_eq!(run(&arguments).expect(1).summary()["committed"], 2);
+    let rejects = place.rejects("bad.csv");
+    assert_eq!(rejects.len(), 2, "{rejects:?}");
+    assert_eq!((rejects[0][3].as_str(), rejects[1][3].len()), ("2,漢字", long.len() + 2));
+    place.write("one.csv", "id\n1\n");
+    for table in ["T", "t"] {
+        run(&["-t", table, "one.csv"]).expect(0);
+    }
+    let sql = "SELECT count(*) FROM narrow._groupcommit_ingest WHERE target = 'T' OR target = 't'";
+    assert_eq!(servers.sql(sql).expect("asks").trim(), "2");
 }

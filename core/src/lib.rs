@@ -43,9 +43,9 @@ pub use formation::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MA
 pub use group::Group;
 #[doc(hidden)]
 pub use hold::Formation;
-pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Unknown};
+pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Settled, Unknown};
 #[doc(hidden)]
-pub use park::block_on;
+pub use park::{block_on, sleep};
 pub use pipeline::{Pipeline, Settings};
 pub use pool::{LINGER, SharedPool, Spawn, THREADS_MAX, Task};
 pub use stats::{Stats, Summary};

@@ -122,6 +122,15 @@ impl Unknown {
     }
 }
 
+/// What an [unknown](Unknown) outcome turned out to be, for engines whose database keeps a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It is in the database, and durable.
+    Committed,
+    /// It is not, and never will be.
+    RolledBack,
+}
+
 impl<E> Failure<E> {
     /// The name of the outcome.
     #[must_use]

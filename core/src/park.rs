@@ -45,6 +45,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     })
 }
 
+/// Sleeps; for engines whose database asks for a pause before another attempt. As with [`block_on`],
+/// another thread of the pool takes the place of one that sleeps so.
+pub fn sleep(time: Duration) {
+    pool::while_blocked(|| thread::sleep(time));
+}
+
 /// Blocks until `future` is ready, but gives up once nothing is `left` of its time.
 pub(crate) fn block_on_until<F: Future>(
     future: F,

@@ -9,7 +9,9 @@
 //! 2. Callbacks, which are the callers' own code and may block, never hold more than half of the
 //!    threads, so they cannot keep databases from working.
 //! 3. A thread that waits for a ticket or for admission, because the transaction or callback that it
-//!    runs does, counts as none meanwhile: what it waits for may need a thread.
+//!    runs does, counts as none meanwhile: what it waits for may need a thread. So does one that waits
+//!    for a server, or sleeps before it asks one again: however many databases are out of reach, they
+//!    keep no other from working, and cost a thread each for as long as they have work.
 
 use std::{fmt, time::Duration};
 

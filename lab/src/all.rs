@@ -8,7 +8,9 @@ use crate::load::LoadOptions;
 use crate::measurement::Results;
 use crate::mixed::MixedOptions;
 use crate::session::{Common, Event, Session};
+use crate::setting::Queries;
 use crate::threads::ThreadsOptions;
+use crate::web::WebOptions;
 use crate::write::WriteOptions;
 
 /// What to measure; all parts with the same [`Common`] options.
@@ -16,12 +18,14 @@ use crate::write::WriteOptions;
 pub struct AllOptions {
     /// Experiment 1, pure write.
     pub write: WriteOptions,
-    /// Experiment 1, mixed.
-    pub mixed: MixedOptions,
+    /// Experiment 1, mixed; `None` on a server.
+    pub mixed: Option<MixedOptions>,
     /// Experiment 2.
     pub threads: ThreadsOptions,
     /// Growing load.
     pub load: LoadOptions,
+    /// Experiment 3; `None` where values are kept under keys, and no query looks through them.
+    pub web: Option<WebOptions>,
 }
 
 impl AllOptions {
@@ -38,17 +42,24 @@ impl AllOptions {
                 common: common.clone(),
                 ..WriteOptions::default()
             },
-            mixed: MixedOptions {
+            mixed: (!engine.is_server()).then(|| MixedOptions {
                 conditions: Condition::of_mixed(engine).to_vec(),
                 common: common.clone(),
                 ..MixedOptions::default()
-            },
+            }),
             threads: ThreadsOptions {
+                threads: ThreadsOptions::threads_of(engine),
                 conditions: Condition::of_threads(engine).to_vec(),
                 common: common.clone(),
                 ..ThreadsOptions::default()
             },
-            load: LoadOptions { common, ..LoadOptions::default() },
+            load: LoadOptions { common: common.clone(), ..LoadOptions::default() },
+            web: (!engine.is_keyed()).then(|| WebOptions {
+                queries: Queries::of(engine).to_vec(),
+                conditions: Condition::of_web(engine).to_vec(),
+                common,
+                ..WebOptions::default()
+            }),
         }
     }
 
@@ -59,9 +70,19 @@ impl AllOptions {
         let all = Self::published(common);
         Self {
             write: WriteOptions { threads: vec![1], time_limit, ..all.write },
-            mixed: MixedOptions { rows: 100_000, operations: 200_000, time_limit, ..all.mixed },
+            mixed: all.mixed.map(|mixed| MixedOptions {
+                rows: 100_000,
+                operations: 200_000,
+                time_limit,
+                ..mixed
+            }),
             threads: ThreadsOptions {
-                threads: vec![1, 8, 32, 128],
+                threads: all
+                    .threads
+                    .threads
+                    .into_iter()
+                    .filter(|n| [1, 8, 32, 128].contains(n))
+                    .collect(),
                 rows: 200_000,
                 time_limit,
                 ..all.threads
@@ -75,7 +96,24 @@ impl AllOptions {
                 time_limit,
                 ..all.load
             },
+            web: all.web.map(|web| WebOptions {
+                requests: 30,
+                at_once: 200,
+                queries: vec![Queries::Work],
+                ..web
+            }),
         }
+    }
+}
+
+impl AllOptions {
+    /// Whether all of it can be measured.
+    fn check(&self) -> Result<(), LabError> {
+        self.write.check()?;
+        self.mixed.as_ref().map_or(Ok(()), MixedOptions::check)?;
+        self.threads.check()?;
+        self.load.check()?;
+        self.web.as_ref().map_or(Ok(()), WebOptions::check)
     }
 }
 
@@ -87,20 +125,17 @@ pub fn run_all(
     options: &AllOptions,
     mut observe: impl FnMut(Event<'_>),
 ) -> Result<Results, LabError> {
-    if options.write.common.engine.is_server() {
-        return Err(LabError::Options(
-            "not every experiment is for a server: use `bench write` and `bench web`".to_owned(),
-        ));
-    }
-    options.write.check()?;
-    options.mixed.check()?;
-    options.threads.check()?;
-    options.load.check()?;
+    options.check()?;
     let mut session = Session::begin(&options.write.common, &mut observe)?;
     options.write.run(&mut session)?;
-    options.mixed.run(&mut session)?;
+    if let Some(mixed) = &options.mixed {
+        mixed.run(&mut session)?;
+    }
     options.threads.run(&mut session)?;
     options.load.run(&mut session)?;
+    if let Some(web) = &options.web {
+        web.run(&mut session)?;
+    }
     session.end()
 }
 
@@ -111,15 +146,15 @@ mod tests {
 
     #[test]
     fn all_of_any_engine_is_measurable() {
-        for engine in
-            Engine::ALL.into_iter().filter(|engine| engine.is_built_in() && !engine.is_server())
-        {
-            let common = Common { engine, ..Common::default() };
+        for engine in Engine::ALL.into_iter().filter(|engine| engine.is_built_in()) {
+            let url = engine.is_server().then(|| "scheme://host/database".to_owned());
+            let common = Common { engine, url, ..Common::default() };
             for all in [AllOptions::published(common.clone()), AllOptions::quick(common)] {
-                all.write.check().expect("write");
-                all.mixed.check().expect("mixed");
-                all.threads.check().expect("threads");
-                all.load.check().expect("load");
+                assert!(all.check().is_ok(), "{engine}: {:?}", all.check());
+                assert_eq!(all.mixed.is_none(), engine.is_server());
+                assert_eq!(all.web.is_none(), engine.is_keyed());
+                // Each may have a connection.
+                assert!(!engine.is_server() || all.threads.threads.iter().all(|&n| n <= 64));
             }
         }
     }

@@ -27,7 +27,8 @@ pub enum Condition {
     GroupcommitAsync,
     /// Experiment 2: as [`Condition::Wal`], the threads sharing one connection by a mutex.
     Shared,
-    /// Experiment 2: as [`Condition::Wal`], each thread with a connection of its own.
+    /// Experiment 2: as [`Condition::Wal`], each thread with a connection of its own. Servers: many
+    /// connections, one commit a call each. The reference of every ratio there.
     Connections,
     /// Experiment 2: as [`Condition::GroupcommitBlocking`], the threads' transactions merged.
     Merged,
@@ -150,7 +151,7 @@ impl Condition {
         match engine {
             Engine::Sqlite => &Self::THREADS,
             Engine::Lmdb | Engine::Rocksdb => &[Self::SyncThreads, Self::Merged],
-            Engine::Postgres | Engine::Mysql => &[],
+            Engine::Postgres | Engine::Mysql => &[Self::Connections, Self::Merged],
         }
     }
 
@@ -179,10 +180,16 @@ impl Condition {
         matches!(self, Self::Wal | Self::Sync | Self::Connections)
     }
 
-    /// Whether ratios of many threads refer to it.
+    /// Whether ratios of many threads on `engine` refer to it.
     #[must_use]
-    pub fn is_reference_of_threads(self) -> bool {
-        matches!(self, Self::Shared | Self::SyncThreads)
+    pub fn is_reference_of_threads(self, engine: Engine) -> bool {
+        let reference = match engine {
+            Engine::Sqlite => Self::Shared,
+            Engine::Lmdb | Engine::Rocksdb => Self::SyncThreads,
+            // A server merges the flushes of its connections, so one alone would flatter us.
+            Engine::Postgres | Engine::Mysql => Self::Connections,
+        };
+        self == reference
     }
 
     /// Whether transactions go through groupcommit.

@@ -62,15 +62,30 @@ pub struct Versions {
     pub rusqlite: String,
     /// The compiler.
     pub rustc: String,
+    /// The server, as it describes itself; absent where a file is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+}
+
+impl Versions {
+    /// The database's name and version.
+    #[must_use]
+    pub fn database(&self) -> String {
+        self.server.clone().unwrap_or_else(|| format!("SQLite {}", self.sqlite))
+    }
 }
 
 impl Environment {
     /// Looks around, and measures the flush in `database_folder` and the lab's own cost; takes up
-    /// to some seconds.
+    /// to some seconds. `server` is the server to be measured, in its own words.
     ///
     /// # Errors
     /// When `database_folder` cannot be written to.
-    pub fn record(database_folder: &Path, command_line: String) -> Result<Self, LabError> {
+    pub fn record(
+        database_folder: &Path,
+        command_line: String,
+        server: Option<String>,
+    ) -> Result<Self, LabError> {
         let load_average = load_average();
         let cpu_cores = std::thread::available_parallelism().map_or(1, usize::from);
         let file_system = FileSystem::of(database_folder);
@@ -102,6 +117,7 @@ impl Environment {
                 sqlite: rusqlite::version().to_owned(),
                 rusqlite: env!("GROUPCOMMIT_LAB_RUSQLITE").to_owned(),
                 rustc: env!("GROUPCOMMIT_LAB_RUSTC").to_owned(),
+                server,
             },
             sqlite_build_flags: env!("GROUPCOMMIT_LAB_SQLITE_FLAGS").to_owned(),
             git_commit: env!("GROUPCOMMIT_LAB_COMMIT").to_owned(),
@@ -196,6 +212,7 @@ mod tests {
                     sqlite: "3.51.3".to_owned(),
                     rusqlite: "0.41.0".to_owned(),
                     rustc: "rustc 1.95.0".to_owned(),
+                    server: None,
                 },
                 sqlite_build_flags: UNKNOWN.to_owned(),
                 git_commit: UNKNOWN.to_owned(),
@@ -211,7 +228,7 @@ mod tests {
     fn the_environment_is_found_out() {
         let folder = tempfile::tempdir().expect("a folder");
         let environment =
-            Environment::record(folder.path(), "a command".to_owned()).expect("records");
+            Environment::record(folder.path(), "a command".to_owned(), None).expect("records");
         assert_eq!(environment.command_line, "a command");
         assert!(
             environment.date.starts_with("20") && environment.date.ends_with('Z'),

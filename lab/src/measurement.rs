@@ -173,6 +173,14 @@ pub struct ProgressPoint {
     pub completion_interval_ms: f64,
 }
 
+impl Measurement {
+    /// Whether ratios of many threads refer to it.
+    #[must_use]
+    pub fn is_reference_of_threads(&self) -> bool {
+        self.engine.parse().is_ok_and(|engine| self.condition.is_reference_of_threads(engine))
+    }
+}
+
 impl Results {
     /// Writes the records to [`RESULTS_FILE`] in `folder`, replacing an earlier file in one step.
     ///

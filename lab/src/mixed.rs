@@ -56,6 +56,14 @@ impl MixedOptions {
             return Err(LabError::Options("--operations must be at least 2".to_owned()));
         }
         self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
+        if self.common.engine.is_server() {
+            return Err(LabError::Options(format!(
+                "the mixed task is not measured on {}: each of its measurements begins with a copy of the \
+                 files of a filled database, and a server's cannot be copied under it; use `bench write` \
+                 for writes, and `bench web` for reads and writes together",
+                self.common.engine.title()
+            )));
+        }
         Condition::check_all(&self.conditions, Condition::of_mixed(self.common.engine), "mixed")?;
         self.common.check()?;
         check_settings(&self.settings())
@@ -108,6 +116,7 @@ pub fn run_mixed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
 
     #[test]
     fn only_async_has_a_window() {
@@ -131,6 +140,7 @@ mod tests {
         refused(|o| o.conditions = vec![Condition::Shared], "shared is not");
         refused(|o| o.conditions = vec![Condition::Wal, Condition::Wal], "twice");
         refused(|o| o.conditions.clear(), "nothing to measure");
+        refused(|o| o.common.engine = Engine::Postgres, "`bench web`");
         MixedOptions::default().check().expect("the default is measurable");
     }
 }

@@ -16,7 +16,7 @@ use crate::database::Counted;
 use crate::engine::{Adapter, Plain};
 use crate::error::{Cause, LabError};
 use crate::operations::Operations;
-use crate::server::failed;
+use crate::server::{failed, with_first_host};
 use crate::setting::Setting;
 use crate::workload::Workload;
 
@@ -46,7 +46,8 @@ fn url(path: &Path) -> &str {
 impl Lane {
     fn connect(path: &Path) -> Result<Self, LabError> {
         let connect = || {
-            let options = Opts::from_url(&url(path).replacen("mariadb:", "mysql:", 1))?;
+            let one = with_first_host(url(path));
+            let options = Opts::from_url(&one.replacen("mariadb:", "mysql:", 1))?;
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let conn = runtime.block_on(Conn::new(options))?;
             Ok::<_, Cause>(Self { runtime, conn })
@@ -60,7 +61,7 @@ impl Lane {
 }
 
 fn not_measured() -> Cause {
-    "the mixed task is not measured on a server".into()
+    "the mixed task is not measured on a server: use `bench web`".into()
 }
 
 impl Plain for PlainMysql {

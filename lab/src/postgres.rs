@@ -46,7 +46,7 @@ fn connect(path: &Path) -> Result<Client, LabError> {
 }
 
 fn not_measured() -> Cause {
-    "the mixed task is not measured on a server".into()
+    "the mixed task is not measured on a server: use `bench web`".into()
 }
 
 impl Plain for PlainPostgres {

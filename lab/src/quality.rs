@@ -1,5 +1,6 @@
 //! Whether figures can be relied on, and compared at all.
 
+use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::measurement::{Measurement, Results};
 use crate::statistics::Spread;
@@ -36,7 +37,10 @@ pub fn warnings(results: &Results) -> Vec<String> {
 
 fn busy(results: &Results) -> Option<String> {
     let cores = results.environment.cpu_cores.max(1) as f64;
-    let known: Vec<f64> = results.measurements.iter().filter_map(|m| m.others_cpu_cores).collect();
+    // A server on this machine is among the other processes.
+    let is_server = |m: &&Measurement| m.engine.parse().is_ok_and(Engine::is_server);
+    let alone = results.measurements.iter().filter(|m| !is_server(m));
+    let known: Vec<f64> = alone.filter_map(|m| m.others_cpu_cores).collect();
     let disturbed = known.iter().filter(|&&others| others > OTHERS_SHARE_MAX * cores).count();
     let median = Spread::of(known.iter().copied())?.median;
     (disturbed > 0).then(|| {
@@ -164,6 +168,13 @@ mod tests {
         let found = warnings(&results(vec![busy, example(Condition::Wal, 1, 1_000.0)]));
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("1 of 1") && found[0].contains("0.90 of 2"), "{found:?}");
+    }
+
+    #[test]
+    fn a_server_on_this_machine_is_no_disturbance() {
+        let mut on_server = example(Condition::Connections, 1, 1_000.0);
+        (on_server.engine, on_server.others_cpu_cores) = ("postgres".to_owned(), Some(1.5));
+        assert_eq!(warnings(&results(vec![on_server.clone(), on_server])), Vec::<String>::new());
     }
 
     #[test]

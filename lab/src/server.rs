@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use groupcommit::sql::{Database, Engine, Statement, without_password};
+use groupcommit::sql::{Database, Engine, Statement, StatementsFailure, Value, without_password};
 
 use crate::error::LabError;
 
@@ -54,6 +54,63 @@ impl Schema {
     }
 }
 
+/// What the server at `url` calls itself, and how many others take part in a commit.
+pub(crate) fn describe(url: &str) -> Result<String, LabError> {
+    let failed = failed("ask for the version of", url);
+    let database = Database::connect(url).map_err(|error| failed(error.into()))?;
+    let described = match database.engine() {
+        Engine::Postgres => of_postgres(&database),
+        _ => of_mysql(&database),
+    };
+    let described = described.map_err(|failure| failed(failure.into()))?;
+    database.close().map_err(|error| failed(error.into()))?;
+    Ok(described)
+}
+
+fn of_postgres(database: &Database) -> Result<String, StatementsFailure> {
+    let version = first_text(database, "SELECT split_part(version(), ' on ', 1)")?;
+    let standbys = first_text(database, "SELECT current_setting('synchronous_standby_names')")?;
+    // Some that speak the protocol are no PostgreSQL: what they do not know is left out.
+    Ok(match (version, standbys.unwrap_or_default()) {
+        (version, none) if none.is_empty() => version.unwrap_or_default(),
+        (version, names) => {
+            format!("{}, synchronous replicas: {names}", version.unwrap_or_default())
+        }
+    })
+}
+
+fn of_mysql(database: &Database) -> Result<String, StatementsFailure> {
+    let version = first_text(database, "SELECT version()")?.unwrap_or_default();
+    let name = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
+    let number = version.split('-').next().unwrap_or_default();
+    let nodes = first_text(database, "SHOW STATUS LIKE 'wsrep_cluster_size'")?;
+    let nodes = nodes.filter(|nodes| nodes != "0");
+    let cluster = nodes.map(|nodes| format!(", Galera with {nodes} nodes")).unwrap_or_default();
+    Ok(format!("{name} {number}{cluster}"))
+}
+
+/// The last column of the first row, if it is a text.
+fn first_text(database: &Database, sql: &str) -> Result<Option<String>, StatementsFailure> {
+    let found = database.read(&Statement::new(sql, []))?;
+    let value = found.rows.into_iter().next().and_then(|row| row.into_iter().last());
+    Ok(match value {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    })
+}
+
+/// The URL with the first of its hosts alone: the one that the engine writes to, and so the one that a
+/// client without a list of hosts is to be measured on.
+#[cfg(feature = "mysql")]
+pub(crate) fn with_first_host(url: &str) -> String {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after_scheme..].find(['/', '?']).map_or(url.len(), |at| after_scheme + at);
+    // A name or a password may hold a comma, too.
+    let hosts = url[after_scheme..end].rfind('@').map_or(after_scheme, |at| after_scheme + at + 1);
+    let first = url[hosts..end].split(',').next().unwrap_or_default();
+    format!("{}{first}{}", &url[..hosts], &url[end..])
+}
+
 /// The error of what was tried on the server at `url`.
 pub(crate) fn failed(
     action: &'static str,
@@ -61,4 +118,20 @@ pub(crate) fn failed(
 ) -> impl Fn(crate::error::Cause) -> LabError + use<> {
     let path = without_password(url).into();
     move |source| LabError::Database { action, path: std::path::PathBuf::clone(&path), source }
+}
+
+#[cfg(all(test, feature = "mysql"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_hosts_the_first_is_left() {
+        for (url, first) in [
+            ("mysql://a:b,c@h:1,i:2,j:3/d?x=1,2", "mysql://a:b,c@h:1/d?x=1,2"),
+            ("mysql://h,i", "mysql://h"),
+            ("mysql://root@h:1/d", "mysql://root@h:1/d"),
+        ] {
+            assert_eq!(with_first_host(url), first);
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::environment::Environment;
 use crate::error::LabError;
 use crate::measure::{Data, Trial, measure};
 use crate::measurement::{Measurement, Results};
-use crate::server::Schema;
+use crate::server::{self, Schema};
 use crate::setting::Setting;
 use crate::workload::{VALUE_CHARS, Workload};
 
@@ -182,7 +182,10 @@ impl<'a> Session<'a> {
             .tempdir_in(parent)
             .map_err(LabError::io("create a folder in", parent))?;
         settle(databases.path())?;
-        let environment = Environment::record(databases.path(), common.command_line.clone())?;
+        let server = common.url.as_deref().filter(|_| common.engine.is_server());
+        let server = server.map(server::describe).transpose()?;
+        let environment =
+            Environment::record(databases.path(), common.command_line.clone(), server)?;
         observe(Event::Prepared(&environment, databases.path()));
         let results = Results { environment, measurements: Vec::new() };
         Ok(Self { common, databases, results, saved: None, observe })

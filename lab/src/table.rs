@@ -120,9 +120,9 @@ impl<'a> Section<'a> {
                  a write."
             }
             ("threads", _) => {
-                "rows/s: median over the repeats. x shared, x sync: against one commit each on a shared\n\
-                 connection, or the engine's own, with as many threads. wait: what a thread waits for its\n\
-                 transaction. group: transactions a commit."
+                "rows/s: median over the repeats. x shared, x sync, x connections: against one commit each on a\n\
+                 shared connection, by the engine itself, or on a server over a connection a thread, with as\n\
+                 many threads. wait: what a thread waits for its transaction. group: transactions a commit."
             }
             ("load", Some("open")) => {
                 "wait: from the intended arrival, in milliseconds. Beside the adaptive setting, the fixed one\n\
@@ -136,7 +136,8 @@ impl<'a> Section<'a> {
                  the adaptive setting's figures against its. group: transactions a commit."
             }
             _ => {
-                "rows/s: median over the repeats. x wal, x sync: against that condition at the first batch.\n\
+                "rows/s: median over the repeats. x wal, x sync, x connections: against that condition at the\n\
+                 first batch.\n\
                  wait: what a caller waits, from submit to the answer. rows/s at 1 ms: effective\n\
                  throughput, which is rows/s x (1 ms / mean wait). group: transactions a commit."
             }
@@ -194,11 +195,12 @@ fn add_row<const N: usize>(table: &mut Table, cells: [String; N]) {
 
 /// The heading of the ratios.
 fn x_reference(rows: &[Row<'_>]) -> &'static str {
-    let is_sqlite = rows.iter().all(|row| row.first().engine == Engine::Sqlite.name());
-    match (is_sqlite, rows.first().is_some_and(|row| row.first().experiment == "threads")) {
-        (true, true) => "x shared",
-        (true, false) => "x wal",
-        (false, _) => "x sync",
+    let Some(first) = rows.first().map(Row::first) else { return "x" };
+    match first.engine.parse() {
+        Ok(Engine::Postgres | Engine::Mysql) => "x connec-\ntions",
+        Ok(Engine::Lmdb | Engine::Rocksdb) => "x sync",
+        _ if first.experiment == "threads" => "x shared",
+        _ => "x wal",
     }
 }
 
@@ -299,9 +301,8 @@ fn threads_table(rows: &[Row<'_>]) -> Table {
             table.add_row([""]);
         }
         threads = Some(first.threads);
-        let reference = median_of(rows, |m| {
-            m.condition.is_reference_of_threads() && m.threads == first.threads
-        });
+        let reference =
+            median_of(rows, |m| m.is_reference_of_threads() && m.threads == first.threads);
         add_row(
             &mut table,
             [
@@ -456,7 +457,7 @@ pub fn describe(environment: &Environment) -> String {
     format!(
         "{}, {} cores, {:.1} GiB, {}, {}\n\
          {} on {} ({}), flush p50 {} us, p99 {} us (growing file: {} us, {} us)\n\
-         groupcommit {} ({commit}{dirty}), SQLite {}, {rustc}, {} build\n\
+         groupcommit {} ({commit}{dirty}), {}, {rustc}, {} build\n\
          {}, load {:.2}, the lab itself takes {:.0} ns a transaction",
         environment.cpu_model,
         environment.cpu_cores,
@@ -471,7 +472,7 @@ pub fn describe(environment: &Environment) -> String {
         significant(flush.extend_us.p50),
         significant(flush.extend_us.p99),
         environment.versions.groupcommit,
-        environment.versions.sqlite,
+        environment.versions.database(),
         environment.build_profile,
         environment.date,
         environment.load_average[0],

@@ -2,13 +2,14 @@
 //! durable transaction of its own.
 //!
 //! `shared`: the threads take turns on one connection behind a mutex. `connections`: each has its
-//! own, and SQLite's busy handler keeps order. `merged`: they block in groupcommit, which commits
-//! together whatever waits.
+//! own, and SQLite's busy handler, or the server, keeps order. `merged`: they block in groupcommit,
+//! which commits together whatever waits.
 
 use std::time::Duration;
 
 use crate::condition::Condition;
 use crate::driver::Load;
+use crate::engine::Engine;
 use crate::error::LabError;
 use crate::measure::Data;
 use crate::measurement::Results;
@@ -24,7 +25,7 @@ pub struct ThreadsOptions {
     pub rows: usize,
     /// After this long a measurement submits no more.
     pub time_limit: Duration,
-    /// Which of [`Condition::THREADS`].
+    /// Which of [`Condition::of_threads`].
     pub conditions: Vec<Condition>,
     /// Repeats, folders, seed, flush delays.
     pub common: Common,
@@ -33,7 +34,7 @@ pub struct ThreadsOptions {
 impl Default for ThreadsOptions {
     fn default() -> Self {
         Self {
-            threads: (0..=8).map(|power| 1 << power).collect(),
+            threads: Self::threads_of(Engine::Sqlite),
             rows: 1_000_000,
             time_limit: Duration::from_secs(3),
             conditions: Condition::THREADS.to_vec(),
@@ -43,6 +44,14 @@ impl Default for ThreadsOptions {
 }
 
 impl ThreadsOptions {
+    /// Numbers of threads: powers of two up to 256; on a server up to 64, each of which may have a
+    /// connection of its own, and a server takes about a hundred unless it was told otherwise.
+    #[must_use]
+    pub fn threads_of(engine: Engine) -> Vec<usize> {
+        let most = if engine.is_server() { 6 } else { 8 };
+        (0..=most).map(|power| 1 << power).collect()
+    }
+
     /// Whether the options can be measured.
     pub(crate) fn check(&self) -> Result<(), LabError> {
         at_least_one("rows", self.rows)?;

@@ -2,12 +2,16 @@
 //! they are skipped, with a line that says so.
 #![cfg(any(feature = "postgres", feature = "mysql"))]
 
+use std::time::Duration;
+
 use groupcommit_lab::Common;
+use groupcommit_lab::all::{AllOptions, run_all};
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
-use groupcommit_lab::setting::Queries;
-use groupcommit_lab::web::{WebOptions, run_web};
-use groupcommit_lab::write::{WriteOptions, run_write};
+use groupcommit_lab::load::LoadOptions;
+use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::web::WebOptions;
+use groupcommit_lab::write::WriteOptions;
 use groupcommit_testkit::servers::{Life, Trouble};
 
 fn skipped(trouble: &Trouble, what: &str) {
@@ -16,7 +20,8 @@ fn skipped(trouble: &Trouble, what: &str) {
     eprintln!("skipped: {what}");
 }
 
-fn rows_and_requests(engine: Engine, url: &str) {
+/// Every experiment that there is on a server, in little.
+fn experiments(engine: Engine, url: &str, name: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let common = Common {
         engine,
@@ -25,32 +30,55 @@ fn rows_and_requests(engine: Engine, url: &str) {
         out: folder.path().to_owned(),
         ..Common::default()
     };
-    let write = WriteOptions {
-        rows: 300,
-        batches: vec![1],
-        conditions: Condition::of_write(engine).to_vec(),
-        common: common.clone(),
-        ..WriteOptions::default()
+    let all = AllOptions::published(common);
+    assert!(all.mixed.is_none());
+    let all = AllOptions {
+        write: WriteOptions { rows: 300, ..all.write },
+        threads: ThreadsOptions { threads: vec![1, 8], rows: 200, ..all.threads },
+        load: LoadOptions {
+            in_flight: vec![1, 16],
+            shares: vec![0.5],
+            sizes: vec![8],
+            delays: vec![Duration::from_millis(1)],
+            rows: 200,
+            time_limit: Duration::from_mins(1),
+            ..all.load
+        },
+        web: all.web.map(|web| WebOptions {
+            requests: 10,
+            per_second: 100.0,
+            at_once: 300,
+            connections: 6,
+            ..web
+        }),
+        ..all
     };
-    let results = run_write(&write, |_| {}).expect("writes");
-    assert_eq!(results.measurements.len(), 3);
-    for measurement in &results.measurements {
+    let results = run_all(&all, |_| {}).expect("measures");
+    let server = results.environment.versions.server.expect("described");
+    assert!(server.starts_with(name) && !server.contains(','), "{server}");
+    let of = |experiment: &str| {
+        results.measurements.iter().filter(|m| m.experiment == experiment).collect::<Vec<_>>()
+    };
+    assert_eq!(of("write").len(), 3);
+    for measurement in of("write") {
         assert_eq!((measurement.rows, measurement.verified_rows), (300, 300));
         let merged = measurement.group_transactions_mean > 1.0;
         assert_eq!(merged, measurement.condition == Condition::GroupcommitAsync);
     }
-    let web = WebOptions {
-        requests: 10,
-        per_second: 100.0,
-        at_once: 300,
-        connections: 6,
-        queries: Queries::ALL.to_vec(),
-        conditions: Condition::of_web(engine).to_vec(),
-        common,
-    };
-    let results = run_web(&web, |_| {}).expect("answers");
-    assert_eq!(results.measurements.len(), 2 * (5 + 5 + 4));
-    for measurement in &results.measurements {
+    assert_eq!(of("threads").len(), 2 * 2);
+    for measurement in of("threads") {
+        assert_eq!((measurement.rows, measurement.verified_rows), (200, 200));
+        let is_reference = measurement.condition == Condition::Connections;
+        assert_eq!(measurement.is_reference_of_threads(), is_reference);
+    }
+    let load = of("load");
+    assert_eq!(load.len(), 3 * (2 + 1));
+    for measurement in load.iter().filter(|m| m.arrivals.as_deref() == Some("closed")) {
+        assert_eq!((measurement.rows, measurement.verified_rows), (200, 200));
+    }
+    assert!(load.iter().any(|m| m.arrivals.as_deref() == Some("open")));
+    assert_eq!(of("web").len(), 2 * (5 + 5 + 4));
+    for measurement in of("web") {
         let peak = measurement.connections_peak.expect("counted");
         let is_bounded = measurement.condition != Condition::Blocking;
         assert!(!is_bounded || (1..=6).contains(&peak), "{}: {peak}", measurement.condition);
@@ -64,7 +92,7 @@ fn postgres() {
     match programs_or_install() {
         Ok(bin) => {
             let servers = start(&bin, Kind::Single, Life::Process).expect("starts");
-            rows_and_requests(Engine::Postgres, &servers.url());
+            experiments(Engine::Postgres, &servers.url(), "PostgreSQL 1");
             let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lab%'";
             assert_eq!(servers.sql(left).expect("asks").trim(), "0");
         }
@@ -79,7 +107,7 @@ fn mariadb() {
     match install_if_missing() {
         Ok(()) => {
             let servers = start(Kind::Single, Life::Process).expect("starts");
-            rows_and_requests(Engine::Mysql, &servers.url());
+            experiments(Engine::Mysql, &servers.url(), "MariaDB 1");
         }
         Err(trouble) => skipped(&trouble, INSTALL),
     }

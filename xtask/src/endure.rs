@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let command = format!("cargo xtask endure --seconds {}", options.seconds);
-    let environment = Environment::record(folder.path(), command)?;
+    let environment = Environment::record(folder.path(), command, None)?;
     let overload = overload_apart(&program, folder.path(), overload_seconds, Some(1))?;
     println!("{}", serde_json::to_string_pretty(&overload)?);
     let overload_in_arenas = overload_apart(&program, folder.path(), overload_seconds, None)?;

@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let folder = tempfile::tempdir().context("cannot create a folder")?;
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let Environment { date, git_commit, git_dirty, .. } =
-            Environment::record(folder.path(), command)?;
+            Environment::record(folder.path(), command, None)?;
         let targets = targets.to_vec();
         let first_seed = options.seed;
         let record = Record { date, git_commit, git_dirty, first_seed, seconds, targets };

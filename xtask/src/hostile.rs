@@ -63,7 +63,7 @@ struct Counts {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot create a folder")?;
     let command = format!("cargo xtask hostile --seeds {}", options.seeds);
-    let environment = Environment::record(folder.path(), command)?;
+    let environment = Environment::record(folder.path(), command, None)?;
     let began = Instant::now();
     let output = cargo()
         .args(["test", "--release", "--package", "groupcommit-sqlite", "--test", "one_by_one"])

@@ -5,15 +5,16 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
     ("groupcommit-bridge", &["groupcommit-core"]),
+    ("groupcommit-server", &["groupcommit-core"]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
-    ("groupcommit-mysql", &["groupcommit-core", "groupcommit-statement"]),
-    ("groupcommit-postgres", &["groupcommit-core", "groupcommit-statement"]),
+    ("groupcommit-mysql", &["groupcommit-core", "groupcommit-server", "groupcommit-statement"]),
+    ("groupcommit-postgres", &["groupcommit-core", "groupcommit-server", "groupcommit-statement"]),
     ("groupcommit-rocksdb", &["groupcommit-core", "groupcommit-medium"]),
     (
         "groupcommit",

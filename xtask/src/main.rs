@@ -1,5 +1,5 @@
-//! The project's own developer commands: `cargo xtask test`, `docs`, `measure`, `measure-keyed` and
-//! `experiments`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
+//! The project's own developer commands: `cargo xtask test`, `docs`, `measure`, `measure-keyed`,
+//! `measure-servers` and `experiments`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
 //! `faults`, `mutants`, and `torture` for all of them; and `servers`.
 
 mod docs;
@@ -12,6 +12,7 @@ mod layers;
 mod libclang;
 mod measure;
 mod measured;
+mod on_servers;
 mod power;
 mod probe;
 mod program;
@@ -44,6 +45,9 @@ enum Command {
     Measure(measure::Options),
     /// Measure what the key-value engines are asked to show, and write the records to docs/measured
     MeasureKeyed(keyed::Options),
+    /// Measure what groupcommit is asked to show on servers, on throw-away ones, and write the records to
+    /// docs/measured
+    MeasureServers(on_servers::Options),
     /// Run the lab's experiments, and keep what came out in docs/measured
     Experiments(experiments::Options),
     /// Run the core's deterministic simulation over many seeds
@@ -93,6 +97,7 @@ fn run(command: Command) -> anyhow::Result<Done> {
         Command::Docs(options) => docs::run(&options),
         Command::Measure(options) => measure::run(&options),
         Command::MeasureKeyed(options) => keyed::run(&options),
+        Command::MeasureServers(options) => on_servers::run(&options),
         Command::Experiments(options) => experiments::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

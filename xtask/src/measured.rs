@@ -37,6 +37,9 @@ pub(crate) struct Place {
     sqlite: String,
     rusqlite: String,
     rustc: String,
+    /// Of a server: which one, as it says itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     git_commit: String,
     git_dirty: Option<bool>,
     build_profile: String,
@@ -60,6 +63,7 @@ impl From<Environment> for Place {
             sqlite: environment.versions.sqlite,
             rusqlite: environment.versions.rusqlite,
             rustc: environment.versions.rustc,
+            server: environment.versions.server,
             git_commit: environment.git_commit,
             git_dirty: environment.git_dirty,
             build_profile: environment.build_profile,
@@ -83,6 +87,11 @@ impl Place {
             self.build_profile,
             self.commit_and_date(),
         )
+    }
+
+    /// Which server it was, as it says itself.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.server.as_deref()
     }
 
     /// What makes the figures less than they seem.

@@ -7,6 +7,7 @@ mod memory;
 mod rejected;
 #[cfg(all(feature = "lmdb", feature = "rocksdb"))]
 mod rejected_keyed;
+mod rejected_server;
 
 use std::{path::PathBuf, sync::mpsc};
 
@@ -32,6 +33,8 @@ enum What {
     /// The same on a key-value engine
     #[cfg(all(feature = "lmdb", feature = "rocksdb"))]
     RejectedKeyed { engine: rejected_keyed::Engine, folder: PathBuf },
+    /// The same on a server
+    RejectedServer { url: String },
     /// Memory of queued transactions
     Memory { folder: PathBuf },
     /// A thousand open databases
@@ -45,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         What::Rejected { folder } => print(&rejected::measure(folder)?),
         #[cfg(all(feature = "lmdb", feature = "rocksdb"))]
         What::RejectedKeyed { engine, folder } => print(&rejected_keyed::measure(*engine, folder)?),
+        What::RejectedServer { url } => print(&rejected_server::measure(url)?),
         What::Memory { folder } => print(&memory::measure(folder)?),
         What::Databases { folder } => print(&databases::measure(folder)?),
         What::Ingest { folder, program, input, repeat } => {

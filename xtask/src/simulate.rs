@@ -110,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let folder = tempfile::tempdir().context("cannot create a folder")?;
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let Environment { date, git_commit, git_dirty, .. } =
-            Environment::record(folder.path(), command)?;
+            Environment::record(folder.path(), command, None)?;
         let first_seed = first;
         let record = Record { date, git_commit, git_dirty, first_seed, seconds, counts, mutants };
         measured::save(SIMULATION, &record)?;

@@ -51,6 +51,14 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             "warnings",
         ]),
     )?;
+    for engine in ["", "sqlite", "lmdb", "postgres", "mysql"] {
+        let alone = if engine.is_empty() { "no engine" } else { engine };
+        step(
+            &format!("lints with {alone} alone"),
+            cargo_with(&["clippy", "--quiet", "--package", "groupcommit", "--no-default-features"])
+                .args(["--features", engine, "--", "--deny", "warnings"]),
+        )?;
+    }
     step(
         "rustdoc",
         cargo_with(&["doc", "--quiet", "--workspace", "--exclude", HEAVY])

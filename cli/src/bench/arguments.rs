@@ -40,7 +40,8 @@ pub(super) enum Experiment {
     /// interleaved, and the rows are counted at the end of each measurement.
     ///
     /// Other engines have their own ways beside groupcommit's: `sync` (one synced commit a call),
-    /// `sync-threads` (the same from 256 threads) and `batched` (1,000 rows a transaction by hand).
+    /// `sync-threads` (the same from 256 threads) and `batched` (1,000 rows a transaction by hand);
+    /// servers `one-connection` and `connections` (25), one commit a call each.
     ///
     /// Exit codes: 0 measured and verified; 2 usage, environment, a transaction that was not
     /// committed, or rows missing; 130 stopped by Ctrl-C, with the finished measurements recorded.
@@ -50,14 +51,16 @@ pub(super) enum Experiment {
     ///
     /// The conditions are those of `write`. One caller reads a random key, then writes one, and so
     /// on; `groupcommit-async` keeps writes outstanding meanwhile. At the end every row is
-    /// compared with what the operations should have left.
+    /// compared with what the operations should have left. Not on a server, whose filled database cannot
+    /// be copied for each measurement: `web` reads and writes there.
     Mixed(MixedArguments),
 
     /// Insert single documents from many threads, each in a durable transaction of its own
     ///
     /// `shared`: one commit each on a connection that the threads share; `connections`: a
     /// connection for every thread; `merged`: groupcommit, with threads that block. Other engines:
-    /// `sync-threads`, the engine's own synced commit each, and `merged`.
+    /// `sync-threads`, the engine's own synced commit each, and `merged`; a server: `connections` and
+    /// `merged`.
     Threads(ThreadsArguments),
 
     /// Write single rows as load grows, with the adaptive grouping and with fixed ones
@@ -87,6 +90,9 @@ pub(super) enum Experiment {
     Web(WebArguments),
 
     /// Run every experiment into one folder of records
+    ///
+    /// `write`, `mixed`, `threads`, `load` and `web`; on a server without `mixed`; on a key-value engine
+    /// without `web`.
     All(AllArguments),
 
     /// Compare two folders of records of one machine, setting by setting
@@ -219,14 +225,9 @@ pub(super) struct MixedArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct ThreadsArguments {
-    /// Numbers of threads
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "1,2,4,8,16,32,64,128,256"
-    )]
-    threads: Vec<NonZeroUsize>,
+    /// Numbers of threads [default: 1,2,4,8,16,32,64,128,256; up to 64 on a server]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    threads: Option<Vec<NonZeroUsize>>,
 
     /// Documents to insert at most, in each measurement
     #[arg(long, value_name = "N", default_value = "1000000")]
@@ -485,7 +486,10 @@ impl MixedArguments {
 impl ThreadsArguments {
     pub(super) fn to_options(&self) -> ThreadsOptions {
         ThreadsOptions {
-            threads: numbers(&self.threads),
+            threads: self
+                .threads
+                .as_deref()
+                .map_or_else(|| ThreadsOptions::threads_of(self.common.engine()), numbers),
             rows: self.rows.get(),
             conditions: conditions(
                 self.conditions.as_ref(),

@@ -27,8 +27,6 @@ pub(crate) struct Beginning {
     pub(crate) resumed: bool,
     /// What a record has to look like.
     pub(crate) shape: Shape,
-    /// What all records have in common.
-    pub(crate) plan: Plan,
     /// Something worth telling before the first record.
     pub(crate) note: Option<String>,
 }
@@ -42,7 +40,7 @@ pub(crate) fn decide(
     layout: Layout,
     stream: &mut Stream,
     database: &Database,
-) -> Result<Beginning, Problem> {
+) -> Result<(Beginning, Plan), Problem> {
     let target = options.table.clone().unwrap_or_else(|| SQL_TARGET.to_owned());
     if layout.format != Format::Sql
         && (target.starts_with(PREFIX) || target.to_ascii_lowercase().starts_with("sqlite_"))
@@ -87,14 +85,9 @@ pub(crate) fn decide(
         table::insert_statement(Engine::Sqlite, &target, &columns)
     };
     let guarded = existing.is_some_and(|existing| existing.fragile);
-    Ok(Beginning {
-        plan: Plan { id: entry.id, insert, guarded },
-        shape: Shape { format: layout.format, columns, nulls: options.nulls.clone() },
-        target,
-        entry,
-        resumed,
-        note,
-    })
+    let plan = Plan { id: entry.id, insert, guarded };
+    let shape = Shape { format: layout.format, columns, nulls: options.nulls.clone() };
+    Ok((Beginning { target, entry, resumed, shape, note }, plan))
 }
 
 /// Something worth telling of a header that may be none.

@@ -17,24 +17,21 @@ mod store;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
-use groupcommit::{Failure, Rejected, Submit, Terms, Ticket};
+use groupcommit::{Failure, Rejected, Stats, Submit, Terms, Ticket};
 use groupcommit_lab::engine::Engine;
 
 use crate::exit::{Exit, Problem, explain};
-use crate::ingest::begin::previous;
+use crate::ingest::begin::{Beginning, previous};
+use crate::ingest::course::{self, Destination, Reached};
 use crate::ingest::job::{Job, Shape, Work};
-use crate::ingest::ledger::{Entry, Reject};
-use crate::ingest::measure::Measure;
+use crate::ingest::ledger::Reject;
 use crate::ingest::options::{Encoding, Format, Layout, Options};
-use crate::ingest::pipeline::durable_through;
 use crate::ingest::progress::Progress;
-use crate::ingest::record::{Next, Record};
+use crate::ingest::record::Record;
 use crate::ingest::rejects::RejectsFile;
 use crate::ingest::stream::Stream;
-use crate::ingest::summary::{Outcome, Summary};
-use crate::ingest::{REJECTS_AT_ONCE, TICK_RECORDS, input, interrupt, skip};
+use crate::ingest::{input, interrupt, skip};
 use ledger::{Ledger, Place, Refusal};
 use record::Pair;
 use store::{Store, Transaction};
@@ -66,10 +63,11 @@ struct Ingest<'a, S: Store> {
     database: S::Database,
     ledger: Arc<Ledger<S>>,
     in_flight: VecDeque<InFlight<S>>,
-    rejects: Option<RejectsFile>,
-    place: Place,
-    committed: u64,
-    rejected: u64,
+    pair: Pair,
+    reached: Reached,
+    /// Where the records that are decided lead to, and those that are submitted.
+    decided: Place,
+    submitted: Place,
 }
 
 /// A record that is submitted and not known to be durable.
@@ -77,13 +75,6 @@ struct InFlight<S: Store> {
     place: Place,
     reject: Option<Reject>,
     ticket: Ticket<(), Refusal<S::Error>>,
-}
-
-/// Why reading ended.
-enum End {
-    Input,
-    Signal,
-    Unreadable(std::io::Error),
 }
 
 fn ingest_into<S: Store>(options: &Options, path: &Path) -> Result<Exit, Problem> {
@@ -120,10 +111,10 @@ fn ingest_into<S: Store>(options: &Options, path: &Path) -> Result<Exit, Problem
             .map_err(|failure| cannot("begin the ingest in", &failure))?
     };
     skip(&mut stream, &table, &entry)?;
-    let rejects = match &options.rejects {
-        Some(file) => Some(rejects(file, options, path, &ledger, &database)?),
-        None => None,
-    };
+    let rejects = RejectsFile::restore(options, Some(path), |after, at_most| {
+        let batch = ledger.rejects(&database, after, at_most as usize);
+        batch.map_err(|error| cannot("read the rejected records in", &error))
+    })?;
     let place = Place::of(&entry);
     let ingest = Ingest {
         options,
@@ -131,12 +122,13 @@ fn ingest_into<S: Store>(options: &Options, path: &Path) -> Result<Exit, Problem
         database,
         ledger,
         in_flight: VecDeque::new(),
-        rejects,
-        place,
-        committed: 0,
-        rejected: 0,
+        pair,
+        reached: Reached::behind(&entry, rejects),
+        decided: place,
+        submitted: place,
     };
-    ingest.run(&mut stream, &shape, &pair, &entry, resumed, table)
+    let beginning = Beginning { target: table, entry, resumed, shape, note: None };
+    course::run(options, &mut stream, ingest, beginning)
 }
 
 /// The options that decide how the input is read; a resumed ingest must have the same.
@@ -162,172 +154,84 @@ fn shape(options: &Options, layout: Layout, stream: &mut Stream) -> Result<Shape
     Ok(Shape { format: layout.format, columns, nulls: options.nulls.clone() })
 }
 
-/// Opens the rejects file and fills it with the verdicts of earlier runs.
-fn rejects<S: Store>(
-    file: &Path,
-    options: &Options,
-    path: &Path,
-    ledger: &Ledger<S>,
-    database: &S::Database,
-) -> Result<RejectsFile, Problem> {
-    let same = |other: &Path| matches!((file.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
-    if same(path) || options.input.as_deref().is_some_and(same) {
-        return Err(Problem::environment(format!(
-            "--rejects {} would overwrite the input or the database: choose another file",
-            file.display()
-        )));
+impl<S: Store> Destination for Ingest<'_, S> {
+    fn reached(&self) -> &Reached {
+        &self.reached
     }
-    let mut rejects = RejectsFile::create(file)?;
-    let mut after = 0;
-    loop {
-        let batch = ledger.rejects(database, after, REJECTS_AT_ONCE as usize).map_err(|error| {
-            let why = explain(&error);
-            Problem::environment(format!("cannot read what {} rejected: {why}", path.display()))
-        })?;
-        let Some(last) = batch.last() else { return Ok(rejects) };
-        after = last.record;
-        batch.iter().try_for_each(|reject| rejects.add(reject))?;
-    }
-}
 
-impl<S: Store> Ingest<'_, S> {
-    fn run(
-        mut self,
-        stream: &mut Stream,
-        shape: &Shape,
-        pair: &Pair,
-        entry: &Entry,
-        resumed: bool,
-        target: String,
-    ) -> Result<Exit, Problem> {
-        let begun = Instant::now();
-        let mut progress =
-            Progress::begin(self.options.quiet, stream.size_bytes, stream.read_bytes.clone());
-        let warnings = S::warnings(&self.database);
-        warnings.iter().for_each(|warning| progress.note(&format!("warning: {warning}")));
-        let fed = self.feed(stream, shape, pair, &mut progress);
-        let fed = match fed {
-            Ok(end) => self.settle(0, &progress).map(|()| end),
-            Err(stop) => Err(stop),
-        };
+    fn reached_mut(&mut self) -> &mut Reached {
+        &mut self.reached
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        S::warnings(&self.database)
+    }
+
+    fn stats(&self) -> Stats {
+        self.database.statistics()
+    }
+
+    fn job(&self, stream: &Stream, record: &Record, shape: &Shape) -> Job {
+        let (number, checksum) = (stream.number, stream.checksum());
+        match shape.format {
+            Format::Csv => Job::new(number, checksum, record, shape),
+            _ => Job::unparsed(number, checksum, record),
+        }
+    }
+
+    fn take(&mut self, job: Job, progress: &Progress) -> Result<(), Problem> {
+        self.settle(self.options.in_flight as usize - 1, progress)?;
+        self.submit(&job);
+        Ok(())
+    }
+
+    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
+        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
+            self.settle_first(progress)?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, progress: &Progress) -> Result<(), Problem> {
+        self.settle(0, progress)
+    }
+
+    fn abandon(&mut self) {
         for waiting in self.in_flight.drain(..) {
-            // Behind a stop nothing can have been decided; only its end is awaited.
+            // Behind a stop nothing can have been decided.
             drop(waiting.ticket.wait());
         }
-        let mut outcome = Outcome::Complete;
-        let mut problem = match fed {
-            Ok(End::Input) => self.finish(entry.finished).err(),
-            Ok(End::Signal) => {
-                outcome = Outcome::Interrupted;
-                Some(Problem::interrupted(format!(
-                    "interrupted: {}, nothing behind it was ingested; the same command with --resume continues",
-                    self.durable()
-                )))
-            }
-            Ok(End::Unreadable(error)) => Some(Problem::environment(format!(
-                "cannot read {} behind record {} ({error}): {}; check that the file is whole, then use --resume",
-                stream.name,
-                stream.number,
-                self.durable()
-            ))),
-            Err(stop) => Some(stop),
-        };
-        if let Some(rejects) = self.rejects.take() {
-            problem = problem.or(rejects.finish().err());
+    }
+
+    fn finish(&mut self, already: bool) -> Result<(), Problem> {
+        let before = self.decided;
+        if already && self.reached.records() == 0 {
+            return Ok(());
         }
-        outcome = match &problem {
-            Some(Problem { exit: Exit::Unknown, .. }) => Outcome::Unknown,
-            Some(Problem { exit: Exit::Environment, .. }) => Outcome::Stopped,
-            _ => outcome,
-        };
-        let seconds = begun.elapsed().as_secs_f64();
-        progress.end();
-        let measure = Measure::of(&self.database.statistics());
-        let records = self.committed + self.rejected;
-        let summary = Summary {
-            target,
-            source: stream.name.clone(),
-            outcome,
-            durable: outcome != Outcome::Unknown && warnings.is_empty(),
-            records,
-            committed: self.committed,
-            rejected: self.rejected,
-            resumed_from: resumed.then_some(entry.position),
-            position: self.place.position,
-            line: self.place.line,
-            rejected_in_all: self.place.rejected,
-            seconds,
-            records_per_second: records as f64 / seconds.max(1e-9),
-            latency_ms: measure.latency_ms.filter(|_| records > 0),
-            group_transactions_mean: measure.group_transactions_mean,
-            flushes: measure.flushes,
-            problem: problem.as_ref().map(ToString::to_string),
-        };
-        summary.print(self.options.json)?;
-        let closed = self.database.close_all().map_err(|error| {
+        let (ledger, place) = (self.ledger.clone(), Place { finished: true, ..before });
+        self.database
+            .transact_with(Terms::default(), move |tx| ledger.advance(tx, before, place))
+            .map_err(|failure| self.stop(before.position, &failure))
+    }
+
+    fn close(&mut self) -> Result<(), Problem> {
+        self.database.close_all().map_err(|error| {
             Problem::unknown(format!(
                 "cannot close the database {}: {}; use --resume, which continues from what it recovers",
                 self.path.display(),
                 explain(&*error)
             ))
-        });
-        match problem {
-            Some(problem) => Err(problem),
-            None => closed.map(|()| summary.exit()),
-        }
+        })
     }
+}
 
-    fn durable(&self) -> String {
-        durable_through(self.place.position, self.place.line)
-    }
-
-    /// Reads records and submits them until the input ends or something stops it.
-    fn feed(
-        &mut self,
-        stream: &mut Stream,
-        shape: &Shape,
-        pair: &Pair,
-        progress: &mut Progress,
-    ) -> Result<End, Problem> {
-        let window = self.options.in_flight as usize;
-        let mut record = Record::default();
-        let mut place = self.place;
-        loop {
-            if interrupt::requested() {
-                return Ok(End::Signal);
-            }
-            let next = match stream.next(&mut record) {
-                Ok(next) => next,
-                Err(error) => return Ok(End::Unreadable(error)),
-            };
-            match next {
-                Next::Record => {
-                    let job = match shape.format {
-                        Format::Csv => Job::new(stream.number, stream.checksum(), &record, shape),
-                        _ => Job::unparsed(stream.number, stream.checksum(), &record),
-                    };
-                    self.settle(window - 1, progress)?;
-                    place = self.submit(place, &job, pair);
-                }
-                Next::Idle => self.settle_resolved(progress)?,
-                Next::End => return Ok(End::Input),
-            }
-            if next == Next::Idle || stream.number.is_multiple_of(TICK_RECORDS) {
-                let (done, rejected) = (self.committed + self.rejected, self.rejected);
-                if progress.tick(|| self.database.statistics(), done, rejected)
-                    && let Some(rejects) = &mut self.rejects
-                {
-                    rejects.flush()?;
-                }
-            }
-        }
-    }
-
-    /// Submits a record that follows `before`, and returns the place that it makes.
-    fn submit(&mut self, before: Place, job: &Job, pair: &Pair) -> Place {
+impl<S: Store> Ingest<'_, S> {
+    /// Submits a record, which leads from one place to the next.
+    fn submit(&mut self, job: &Job) {
+        let before = self.submitted;
         let made = match &job.work {
             Work::Verdict(reason) => Err(reason.to_string()),
-            _ => pair.of(job),
+            _ => self.pair.of(job),
         };
         let place = Place {
             position: job.record,
@@ -354,7 +258,7 @@ impl<S: Store> Ingest<'_, S> {
         };
         let ticket = self.database.submit_with(Terms { bytes, ..Terms::default() }, transaction);
         self.in_flight.push_back(InFlight { place, reject, ticket });
-        place
+        self.submitted = place;
     }
 
     /// Waits until no more than `most` records are in flight.
@@ -366,37 +270,23 @@ impl<S: Store> Ingest<'_, S> {
         Ok(())
     }
 
-    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
-        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
-            self.settle_first(progress)?;
-        }
-        Ok(())
-    }
-
     fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
         let Some(InFlight { place, reject, ticket }) = self.in_flight.pop_front() else {
             return Ok(());
         };
         ticket.wait().map_err(|failure| self.stop(place.position, &failure))?;
-        self.place = place;
+        self.decided = place;
+        self.reached.move_to(place.position, place.line);
         let Some(reject) = reject else {
-            self.committed += 1;
+            self.reached.committed += 1;
             return Ok(());
         };
-        self.rejected += 1;
-        match &mut self.rejects {
-            Some(file) => file.add(&reject)?,
-            None => progress.note(&format!(
-                "record {} (line {}) rejected: {}",
-                reject.record, reject.line, reject.reason
-            )),
-        }
-        Ok(())
+        self.reached.reject(&reject, progress)
     }
 
     /// Why no more records are submitted.
     fn stop(&self, record: u64, failure: &Failure<Refusal<S::Error>>) -> Problem {
-        let (path, durable) = (self.path.display(), self.durable());
+        let (path, durable) = (self.path.display(), self.reached.durable());
         match failure {
             Failure::Unknown(unknown) => Problem::unknown(format!(
                 "the outcome of the records from {record} on is unknown ({}); {durable}; check the disk, then use \
@@ -413,18 +303,6 @@ impl<S: Store> Ingest<'_, S> {
                 explain(other)
             )),
         }
-    }
-
-    /// Notes durably that the end of the input was reached.
-    fn finish(&mut self, already: bool) -> Result<(), Problem> {
-        if already && self.committed + self.rejected == 0 {
-            return Ok(());
-        }
-        let (ledger, before) = (self.ledger.clone(), self.place);
-        let place = Place { finished: true, ..before };
-        self.database
-            .transact_with(Terms::default(), move |tx| ledger.advance(tx, before, place))
-            .map_err(|failure| self.stop(before.position, &failure))
     }
 }
 

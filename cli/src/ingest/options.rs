@@ -189,13 +189,27 @@ impl Options {
     /// The same options with the file of SQLite in place of its URL.
     ///
     /// # Errors
-    /// When the URL names no file.
+    /// When the URL names no file, has options, which are this program's own here, or is of another
+    /// database.
     pub(crate) fn with_sqlite_path(&self) -> Result<Self, Problem> {
         let mut options = self.clone();
-        if let Some(url) = self.database.to_str().filter(|text| text.starts_with("sqlite:")) {
-            options.database = sql::sqlite_path(url).map_err(|error| {
-                Problem::environment(format!("cannot use {url}: {}", explain(&error)))
-            })?;
+        let Some(url) = self.database.to_str() else { return Ok(options) };
+        let refused = |why: String| {
+            Problem::environment(format!("cannot use {}: {why}", sql::without_password(url)))
+        };
+        match sql::Engine::of_url(url) {
+            Ok(_) if url.contains('?') => {
+                return Err(refused(
+                    "give --convert-to-wal and --busy-timeout in place of options in the URL"
+                        .to_owned(),
+                ));
+            }
+            Ok(_) => {
+                options.database =
+                    sql::sqlite_path(url).map_err(|error| refused(explain(&error)))?;
+            }
+            Err(error) if url.contains("://") => return Err(refused(explain(&error))),
+            Err(_) => {} // a file
         }
         Ok(options)
     }

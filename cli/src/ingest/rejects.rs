@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Problem;
 use crate::ingest::ledger::Reject;
+use crate::ingest::options::Options;
+
+/// Verdicts read from the ledger at once.
+const AT_ONCE: u32 = 1_000;
 
 /// The file being written.
 pub(crate) struct RejectsFile {
@@ -17,11 +21,36 @@ pub(crate) struct RejectsFile {
 }
 
 impl RejectsFile {
-    /// Creates or empties the file at `path`.
+    /// The file that `options` ask for, filled with the verdicts of earlier runs: `batch` gives at
+    /// most so many of them, in order, behind a record.
     ///
     /// # Errors
-    /// The file cannot be created.
-    pub(crate) fn create(path: &Path) -> Result<Self, Problem> {
+    /// It would overwrite the input or `database`, it cannot be written, or what `batch` fails with.
+    pub(crate) fn restore(
+        options: &Options,
+        database: Option<&Path>,
+        mut batch: impl FnMut(u64, u32) -> Result<Vec<Reject>, Problem>,
+    ) -> Result<Option<Self>, Problem> {
+        let Some(path) = &options.rejects else { return Ok(None) };
+        let is_same = |other: &Path| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
+        if [database, options.input.as_deref()].into_iter().flatten().any(is_same) {
+            return Err(Problem::environment(format!(
+                "--rejects {} would overwrite the input or the database: choose another file",
+                path.display()
+            )));
+        }
+        let mut file = Self::create(path)?;
+        let mut after = 0;
+        loop {
+            let rejects = batch(after, AT_ONCE)?;
+            let Some(last) = rejects.last() else { return Ok(Some(file)) };
+            after = last.record;
+            rejects.iter().try_for_each(|reject| file.add(reject))?;
+        }
+    }
+
+    /// Creates or empties the file at `path`.
+    fn create(path: &Path) -> Result<Self, Problem> {
         let file = File::create(path).map_err(|error| {
             Problem::environment(format!(
                 "cannot write the rejects file {} ({error}): choose another place with --rejects",

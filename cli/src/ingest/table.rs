@@ -129,6 +129,10 @@ pub(crate) fn create_statement(engine: Engine, table: &str, columns: &[Column]) 
             Kind::Real => "DOUBLE PRECISION",
             Kind::Boolean => "BOOLEAN",
             Kind::Numeric => "NUMERIC",
+            // Its TEXT ends at 64 KiB, and the database's character set may lack what a record has.
+            Kind::Text | Kind::Untyped if engine == Engine::Mysql => {
+                "LONGTEXT CHARACTER SET utf8mb4"
+            }
             Kind::Text | Kind::Untyped => "TEXT",
         }
     };

@@ -144,7 +144,7 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future discards the rows; the server may still run the statement.
+    /// Dropping the future discards the rows, and the server is told to end the statement.
     pub async fn read_async(
         &self,
         statement: &Statement,

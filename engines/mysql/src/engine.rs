@@ -16,13 +16,10 @@
 //!    its members.
 //! 4. Between groups no transaction is open.
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran};
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, Settled};
+use groupcommit_server::{Members, Next, Obstacle, Sizes, Trials, insist, pause};
 use groupcommit_statement::StatementResult;
 
 use crate::{
@@ -32,24 +29,10 @@ use crate::{
     execution::{Execution, Fault},
     flusher::Flusher,
     record::{Key, Pipeline},
-    session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient, pause},
-    settle::{self, Settled},
-    sizes::Sizes,
+    session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient},
+    settle,
     transaction::Part,
 };
-
-/// Attempts at a member alone that the server asks to be run again.
-const ALONE_MAX: u32 = 30;
-
-/// The same where each attempt waits for a lock, for as long as the server is set to.
-const LOCK_WAITS_MAX: u32 = 2;
-
-/// Commits of a member alone that the server refuses.
-const REFUSED_MAX: u32 = 2;
-
-/// Connections lost in one group while no commit was in doubt, before its members are run apart, and
-/// then at each of them: it may be one of them that brings the server down.
-const LOST_MAX: u32 = 3;
 
 /// The writing side of one database.
 pub(crate) struct Writer {
@@ -73,13 +56,6 @@ pub(crate) struct Writer {
     pub(crate) lost: Option<Server>,
 }
 
-/// A member that was taken from the group.
-#[derive(Debug, Clone, Copy)]
-struct Member {
-    index: usize,
-    has_run: bool,
-}
-
 /// Why a group was not committed.
 enum Setback {
     /// Something has to be undone for which there was no savepoint.
@@ -89,15 +65,6 @@ enum Setback {
     Lost(Option<mysql_async::Error>),
     /// Nothing can be said of what happened.
     Fatal(Cause),
-}
-
-/// How often what went wrong with a group.
-#[derive(Debug, Default)]
-struct Trials {
-    again: u32,
-    lock_waits: u32,
-    refused: u32,
-    lost: u32,
 }
 
 impl Engine for Writer {
@@ -112,67 +79,40 @@ impl Engine for Writer {
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
-        let (mut members, mut trials) = (Vec::new(), Trials::default());
+        let (mut members, mut trials) = (Members::default(), Trials::default());
         let (mut savepoints, mut size) = (false, self.sizes.now());
         loop {
-            if let Some(first) = members.get(size).map(|member: &Member| member.index) {
-                // What follows is another transaction, and another call.
-                group.give_back(first);
-                members.truncate(size);
-            }
-            let setback = match self.attempt(group, &mut members, size, savepoints) {
+            members.begin(group, size);
+            let setback = match self.attempt(group, &mut members, savepoints) {
                 Ok(commits) => {
                     self.sizes.committed(members.len());
                     return Ok(Executed { commits });
                 }
+                Err(Setback::Fatal(cause)) => return Err(cause),
                 Err(setback) => setback,
             };
-            let is_alone = members.len() <= 1;
-            let last = match setback {
-                Setback::Fatal(cause) => return Err(cause),
-                Setback::Undone => {
+            let obstacle = match &setback {
+                Setback::Again(error) if is_lock_wait(error) => Obstacle::LockWait,
+                Setback::Again(_) => Obstacle::Conflict,
+                Setback::Refused(_) => Obstacle::Refused,
+                Setback::Lost(error) => {
+                    tracing::debug!(?error, "the connection was lost; the group runs again");
+                    Obstacle::Lost
+                }
+                Setback::Undone | Setback::Fatal(_) => {
                     savepoints = true;
                     continue;
                 }
-                Setback::Again(error) => {
-                    trials.again += 1;
-                    trials.lock_waits += u32::from(is_lock_wait(&error));
-                    self.sizes.conflict(members.len());
-                    if !is_alone {
-                        trials = Trials::default();
-                    } else if trials.again < ALONE_MAX && trials.lock_waits < LOCK_WAITS_MAX {
-                        thread::sleep(pause(trials.again.min(4)));
-                    }
-                    size = size.min(self.sizes.now());
-                    let is_over = trials.again >= ALONE_MAX || trials.lock_waits >= LOCK_WAITS_MAX;
-                    (is_alone && is_over).then_some(Ending::Reject(error))
-                }
-                Setback::Refused(error) => {
-                    size = size.min((members.len() / 2).max(1));
-                    trials.refused += u32::from(is_alone);
-                    (trials.refused >= REFUSED_MAX).then_some(Ending::Reject(error))
-                }
-                Setback::Lost(error) => {
-                    tracing::debug!(?error, "the connection was lost; the group runs again");
-                    trials.lost += 1;
-                    if trials.lost >= LOST_MAX && !is_alone {
-                        (size, trials) = (1, Trials::default());
-                    }
-                    (is_alone && trials.lost >= LOST_MAX)
-                        .then_some(Ending::Refuse(Error::Lost(error)))
-                }
             };
-            match (last, members.first()) {
-                (Some(Ending::Reject(error)), Some(member)) => {
-                    group.reject(member.index, Arc::new(error));
+            match trials.after(obstacle, members.len(), size, &mut self.sizes) {
+                Next::Attempt(next) => size = next,
+                Next::Pause(attempts) => pause(attempts),
+                Next::GiveUp => {
+                    if let Some(member) = members.first() {
+                        give_up(group, member.index, setback);
+                    }
                     return Ok(Executed::default());
                 }
-                (Some(Ending::Refuse(error)), Some(member)) => {
-                    group.refuse(member.index, NotRun::Unavailable(Arc::new(error)));
-                    return Ok(Executed::default());
-                }
-                (Some(_), None) => return Ok(Executed::default()),
-                (None, _) => {}
             }
         }
     }
@@ -210,10 +150,16 @@ impl Engine for Writer {
     }
 }
 
-/// How a member ends that could not be run alone either.
-enum Ending {
-    Reject(Error),
-    Refuse(Error),
+/// A member that could not be committed alone either.
+fn give_up(group: &mut Group<Writer>, member: usize, last: Setback) {
+    match last {
+        Setback::Again(error) | Setback::Refused(error) => group.reject(member, Arc::new(error)),
+        Setback::Lost(error) => {
+            group.refuse(member, NotRun::Unavailable(Arc::new(Error::Lost(error))));
+        }
+        Setback::Undone => group.reject(member, Arc::new(Error::Ended)),
+        Setback::Fatal(cause) => group.reject(member, cause),
+    }
 }
 
 fn is_lock_wait(error: &Error) -> bool {
@@ -241,24 +187,22 @@ impl Writer {
         Ok(session)
     }
 
-    /// Runs `members`, and more of the group up to `size`, in one transaction. Says how many commits
-    /// that took.
+    /// Runs `members`, and more of the group, in one transaction. Says how many commits that took.
     fn attempt(
         &mut self,
         group: &mut Group<Self>,
-        members: &mut Vec<Member>,
-        size: usize,
+        members: &mut Members,
         savepoints: bool,
     ) -> Result<u64, Setback> {
         let session = match self.take_session() {
             Ok(session) => session,
             Err(error) => {
-                refuse_all(group, members, error);
+                members.refuse_all(group, &(Arc::new(error) as Cause));
                 return Ok(0);
             }
         };
         let mut execution = Execution::new(session, self.connector.clone(), savepoints);
-        run_members(&mut execution, group, members, size);
+        run_members(&mut execution, group, members);
         let fault = if execution.has_fault() {
             execution.take_fault()
         } else if execution.has_begun() {
@@ -385,43 +329,21 @@ pub(crate) fn reconnect(
     used: Use,
     within: Duration,
 ) -> Result<Session, Error> {
-    let until = Instant::now() + within;
-    let mut attempts = 0;
-    loop {
-        match connector.connect(used) {
-            Err(error @ Error::Connect { .. }) if Instant::now() < until => {
-                tracing::debug!(%error, attempts, "no server can be reached");
-                thread::sleep(pause(attempts));
-                attempts += 1;
-            }
-            other => return other,
+    let connected = insist(within, |_| match connector.connect(used) {
+        Err(error @ Error::Connect { .. }) => {
+            tracing::debug!(%error, "no server can be reached");
+            ControlFlow::Continue(error)
         }
-    }
+        other => ControlFlow::Break(other),
+    });
+    connected.unwrap_or_else(Err)
 }
 
 /// Runs the members in turn, up to the answer to the last of them or to a fault.
-fn run_members(
-    execution: &mut Execution,
-    group: &mut Group<Writer>,
-    members: &mut Vec<Member>,
-    size: usize,
-) {
-    let mut at = 0;
-    while !execution.has_fault() {
-        if at == members.len() {
-            match (at < size).then(|| group.next_member()).flatten() {
-                Some(index) => members.push(Member { index, has_run: false }),
-                None => break,
-            }
-        }
-        let member = members[at];
-        if member.has_run && group.passed_deadline(member.index) {
-            group.refuse(member.index, NotRun::DeadlinePassed);
-            members.remove(at);
-            continue;
-        }
-        members[at].has_run = true;
-        at += 1;
+fn run_members(execution: &mut Execution, group: &mut Group<Writer>, members: &mut Members) {
+    while !execution.has_fault()
+        && let Some(member) = members.next(group)
+    {
         execution.begin_member(member.index);
         let mut tx = Transaction { part: Part::Live(execution) };
         let ran = if member.has_run {
@@ -442,17 +364,6 @@ fn deliver(group: &mut Group<Writer>, execution: &mut Execution) {
     for (member, result) in plans {
         let mut tx = Transaction { part: Part::Deliver(Some(result)) };
         group.run(member, &mut tx);
-    }
-}
-
-/// No server can be reached: nothing of these was sent.
-fn refuse_all(group: &mut Group<Writer>, members: &[Member], error: Error) {
-    let cause: Cause = Arc::new(error);
-    for member in members {
-        group.refuse(member.index, NotRun::Unavailable(cause.clone()));
-    }
-    while let Some(index) = group.next_member() {
-        group.refuse(index, NotRun::Unavailable(cause.clone()));
     }
 }
 

@@ -14,6 +14,8 @@ use crate::{
 pub struct Exclusive {
     session: Session,
     connector: Connector,
+    /// What ran may have changed how texts are read.
+    may_read_otherwise: bool,
 }
 
 impl std::fmt::Debug for Exclusive {
@@ -24,18 +26,31 @@ impl std::fmt::Debug for Exclusive {
 
 impl Exclusive {
     pub(crate) fn new(session: Session, connector: Connector) -> Self {
-        Self { session, connector }
+        Self { session, connector, may_read_otherwise: false }
     }
 
-    /// Runs one statement.
+    /// Runs one statement. One that makes a routine, a trigger or an event may hold others.
     ///
     /// # Errors
     ///
     /// What the server says.
     pub fn run(&mut self, statement: &Statement) -> Result<StatementResult, Error> {
-        let template = block_on(self.connector.template(&mut self.session, statement.sql()))?;
+        if std::mem::take(&mut self.may_read_otherwise) {
+            self.session.look_again().map_err(said)?;
+        }
         let mut text = Vec::new();
-        template.render(statement.params(), &mut text)?;
+        match block_on(self.connector.template(&mut self.session, statement.sql())) {
+            Ok(template) => {
+                self.may_read_otherwise = template.is_shared().is_err();
+                template.render(statement.params(), &mut text)?;
+            }
+            Err(Error::Several)
+                if statement.params().is_empty() && makes_routine(statement.sql()) =>
+            {
+                text.extend_from_slice(statement.sql().as_bytes());
+            }
+            Err(error) => return Err(error),
+        }
         let mut results = self.run_text(&text)?;
         Ok(if results.is_empty() { StatementResult::default() } else { results.remove(0) })
     }
@@ -46,17 +61,14 @@ impl Exclusive {
     ///
     /// What the server says of the first that fails.
     pub fn batch(&mut self, sql: impl AsRef<str>) -> Result<(), Error> {
+        self.may_read_otherwise = true;
         self.run_text(sql.as_ref().as_bytes()).map(drop)
     }
 
     fn run_text(&mut self, text: &[u8]) -> Result<Vec<StatementResult>, Error> {
         let mut results = Vec::new();
         let ran = self.session.run_now(text, |_, result| results.push(result));
-        ran.map_err(
-            |Failed { error, .. }| {
-                if is_lost(&error) { Error::Lost(Some(error)) } else { Error::Server(error) }
-            },
-        )?;
+        ran.map_err(|Failed { error, .. }| said(error))?;
         Ok(results)
     }
 
@@ -73,4 +85,15 @@ impl Exclusive {
         }
         Ok(is_open)
     }
+}
+
+fn said(error: mysql_async::Error) -> Error {
+    if is_lost(&error) { Error::Lost(Some(error)) } else { Error::Server(error) }
+}
+
+/// Whether the text makes something whose body holds statements of its own.
+fn makes_routine(sql: &str) -> bool {
+    let mut words = sql.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let mut has = |name: &str| words.any(|word| word.eq_ignore_ascii_case(name));
+    has("CREATE") && has("BEGIN")
 }

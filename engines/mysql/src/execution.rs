@@ -31,7 +31,9 @@ use mysql_async::Error as ServerError;
 use crate::{
     Error,
     record::Key,
-    session::{Connector, Failed, NO_SAVEPOINT, Session, code, is_lost, is_transient},
+    session::{
+        Connector, Failed, LOCK_WAIT, NO_SAVEPOINT, STOPPED, Session, code, is_lost, is_transient,
+    },
 };
 
 /// A text is sent when it is so long, in bytes.
@@ -194,7 +196,7 @@ impl Execution {
         let mut parts = Vec::with_capacity(plan.len());
         for statement in plan {
             let template = block_on(self.connector.template(&mut self.session, statement.sql()));
-            let template = template.inspect_err(|error| self.note_lost(error))?;
+            let template = template.map_err(|error| self.overcome_unknown(error))?;
             template.is_shared()?;
             let mut text = Vec::new();
             template.render(statement.params(), &mut text)?;
@@ -224,10 +226,27 @@ impl Execution {
         Ok(())
     }
 
-    fn note_lost(&mut self, error: &Error) {
-        if matches!(error, Error::Lost(_)) {
-            self.fault = Some(Fault::Lost(None));
-        }
+    /// The server was asked about a statement, and that failed: what the member is told.
+    fn overcome_unknown(&mut self, error: Error) -> Error {
+        self.fault = Some(match error {
+            Error::Lost(_) => Fault::Lost(None),
+            // It had to wait for a table whose definition changes, in a deadlock: all is rolled back.
+            Error::Server(error) if is_transient(&error) && !self.is_of_statement(&error) => {
+                Fault::Again(error)
+            }
+            other => return other,
+        });
+        Error::Interrupted
+    }
+
+    /// Whether it is the statement's own failure and only that is undone, though others had a part
+    /// in it: it waited for a lock for too long, or was stopped by hand. Its member fails alone, as
+    /// it would if it ran alone; the others do not wait as long once more. Where the server is set to
+    /// roll everything back, the words about the savepoint that follow find that out.
+    fn is_of_statement(&self, error: &ServerError) -> bool {
+        let code = code(error);
+        // A node of a cluster stops statements for the sake of other nodes' transactions.
+        code == Some(LOCK_WAIT) || (code == Some(STOPPED) && !self.session.server.is_clustered)
     }
 
     fn command(&mut self, text: &str) {
@@ -297,7 +316,8 @@ impl Execution {
     ) -> Option<Error> {
         let fault = match purpose {
             _ if is_lost(&error) => Fault::Lost(Some(error)),
-            _ if is_transient(&error) => Fault::Again(error),
+            Some(Purpose::Command) | None if is_transient(&error) => Fault::Again(error),
+            _ if is_transient(&error) && !self.is_of_statement(&error) => Fault::Again(error),
             Some(Purpose::Statement { is_planned: false, .. }) => {
                 // It is told, and may go on in the same transaction, if that is still the same. What
                 // waits are its own statements.

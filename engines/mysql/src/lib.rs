@@ -37,10 +37,8 @@ mod literal;
 mod open;
 mod readers;
 mod record;
-mod runtime;
 mod session;
 mod settle;
-mod sizes;
 mod sql;
 mod transaction;
 mod url;
@@ -51,13 +49,13 @@ pub use error::{Error, Unsettled};
 pub use exclusive::Exclusive;
 pub use open::{Options, Warning};
 pub use readers::Rows;
-pub use settle::Settled;
 pub use transaction::Transaction;
 
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Settled, Stats, Summary, Ticket,
+    Unknown,
 };
 pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use mysql_async;

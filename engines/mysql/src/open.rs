@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+use groupcommit_server::Sizes;
 
 use crate::{
     Database, Error,
@@ -12,7 +13,6 @@ use crate::{
     readers::Readers,
     record,
     session::{Connector, Failed, Session, Use},
-    sizes::Sizes,
     url,
 };
 
@@ -51,8 +51,9 @@ impl fmt::Display for Warning {
                  cut can damage what was committed"
             }
             Self::NoRecord => {
-                "there is no table `groupcommit_outcome`, and this account may not create it: a \
-                 commit whose connection is lost stays unknown, and `read_durable` is refused"
+                "there is no table `groupcommit_outcome`, and it could not be created, since the URL \
+                 names no database, or this account may not: a commit whose connection is lost \
+                 stays unknown, and `read_durable` is refused"
             }
         })
     }
@@ -168,7 +169,7 @@ impl Options {
             record,
             position: 0,
             previous: Vec::new(),
-            sizes: Sizes::new(),
+            sizes: Sizes::new(1),
             has_unsettled: false,
             lost: None,
         };

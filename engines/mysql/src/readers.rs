@@ -1,20 +1,25 @@
 //! Reads: single statements over a few connections that only read.
 //!
-//! 1. Never more than the set number of connections, however many read at once.
+//! 1. Never more than the set number of connections, however many read at once. A read that is given
+//!    up keeps its place until the server has ended it, for which its successor is there already.
 //! 2. A read that lost its connection before its first row is run once more on another.
 //! 3. In a cluster a read waits until its node has all that was committed before.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use groupcommit_core::NotRun;
+use groupcommit_server::runtime;
 use groupcommit_statement::{Statement, StatementResult, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::{
-    Error, runtime,
+    Error,
     session::{Answer, Connector, Session, Use, is_lost},
 };
 
@@ -65,7 +70,16 @@ impl Readers {
             let place = pool.places.clone().acquire_owned().await;
             let place = place.map_err(|_| Error::NotRun(NotRun::Closed))?;
             let read = read.clone();
-            let begun = runtime::run(async move { begin(pool, place, read).await }).await;
+            // Dropped with this future, which has the other end stop what nobody waits for.
+            let (_waits, gone) = oneshot::channel::<()>();
+            let begun = runtime::run(async move {
+                tokio::select! {
+                    biased;
+                    begun = begin(pool, place, read) => begun,
+                    _ = gone => Err(Error::NotRun(NotRun::Closed)),
+                }
+            });
+            let begun = begun.await;
             match begun {
                 Err(Error::Lost(_)) if attempts_left > 0 => {
                     // All may have been lost with their server.
@@ -133,12 +147,26 @@ async fn serve(
     rows: mpsc::Sender<Answer<Vec<Value>>>,
 ) {
     let Some(mut session) = lent.session.take() else { return };
+    let connection = session.server.clone();
     let mut columns = Some(columns);
-    let served = session.stream(&text, &mut columns, &rows).await;
-    let is_usable = match &served {
-        Ok(are_taken) => *are_taken,
-        Err(error) => !is_lost(error),
+    let served = {
+        let mut serving = pin!(session.stream(&text, &mut columns, &rows));
+        tokio::select! {
+            biased;
+            served = &mut serving => served,
+            () = rows.closed() => {
+                let connected = lent.pool.connector.connect_async(Use::Read).await;
+                if let Ok(mut next) = connected {
+                    next.end_of(&connection).await;
+                    lent.session = Some(next);
+                }
+                // To its end, or to that of its connection.
+                serving.await
+            }
+        }
     };
+    let is_usable =
+        lent.session.is_none() && served.as_ref().err().is_none_or(|error| !is_lost(error));
     if let Err(error) = served {
         match columns.take() {
             Some(columns) => drop(columns.send(Err(error))),

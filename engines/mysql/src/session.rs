@@ -11,26 +11,46 @@ use std::{
 };
 
 use groupcommit_core::block_on;
+use groupcommit_server::runtime;
 use groupcommit_statement::{StatementResult, Value};
 use mysql_async::{
-    Column, Conn, Error as ServerError, Opts, Row, Value as Raw, prelude::Queryable as _,
+    Column, Conn, DriverError, Error as ServerError, Opts, Row, Value as Raw,
+    prelude::Queryable as _,
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Error, record, runtime,
+    Error, record,
     sql::{Mode, Template},
     value,
 };
 
-/// Statements whose texts are kept taken apart; with more the cache starts anew.
+/// Statements whose texts are kept taken apart, and the bytes of these; with more the cache starts
+/// anew.
 const TEMPLATES_MAX: usize = 1_000;
+const TEMPLATES_BYTES_MAX: usize = 8 << 20;
 
 /// How long it may take to connect to one server.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Statements by their texts, and how these are read.
-type Templates = HashMap<(Arc<str>, Mode), Arc<Template>>;
+#[derive(Default)]
+struct Templates {
+    known: HashMap<(Arc<str>, Mode), Arc<Template>>,
+    bytes: usize,
+}
+
+impl Templates {
+    fn insert(&mut self, key: (Arc<str>, Mode), template: Arc<Template>) {
+        let bytes = key.0.len();
+        if self.known.len() >= TEMPLATES_MAX || self.bytes + bytes > TEMPLATES_BYTES_MAX {
+            *self = Self::default();
+        }
+        if bytes <= TEMPLATES_BYTES_MAX && self.known.insert(key, template).is_none() {
+            self.bytes += bytes;
+        }
+    }
+}
 
 /// How to reach the servers.
 #[derive(Clone)]
@@ -94,7 +114,10 @@ impl Connector {
 
     /// Where the servers are, for messages; never with a password.
     pub(crate) fn shown(&self) -> String {
-        let place = |opts: &Opts| format!("{}:{}", opts.ip_or_hostname(), opts.tcp_port());
+        let place = |opts: &Opts| match opts.ip_or_hostname() {
+            address if address.contains(':') => format!("[{address}]:{}", opts.tcp_port()),
+            host => format!("{host}:{}", opts.tcp_port()),
+        };
         let hosts: Vec<String> = self.hosts.iter().map(place).collect();
         let database = self.hosts.first().and_then(Opts::db_name).unwrap_or_default();
         format!("mysql://{}/{database}", hosts.join(","))
@@ -195,7 +218,7 @@ impl Connector {
     ) -> Result<Arc<Template>, Error> {
         let key = (sql.clone(), session.server.mode);
         let lock = || self.templates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(template) = lock().get(&key) {
+        if let Some(template) = lock().known.get(&key) {
             return Ok(template.clone());
         }
         let template = Arc::new(Template::new(sql, session.server.mode)?);
@@ -205,28 +228,30 @@ impl Connector {
                 return Err(Error::Parameters { expected, given: template.params() });
             }
             Err(error) if code(&error) == Some(UNPREPARED) => {}
+            // It cannot be asked now, or not by this client, which takes a colon for a parameter: the
+            // text was accepted for what it is.
+            Err(error) if code(&error) == Some(TOO_MANY_PREPARED) => return Ok(template),
+            Err(ServerError::Driver(DriverError::MixedParams)) => {}
             Err(error) if is_lost(&error) => return Err(Error::Lost(Some(error))),
             Err(error) => return Err(Error::Server(error)),
         }
-        let mut templates = lock();
-        if templates.len() >= TEMPLATES_MAX {
-            templates.clear();
-        }
-        templates.insert(key, template.clone());
+        lock().insert(key, template.clone());
         Ok(template)
     }
 }
 
 /// What a session has to be told before it is used.
 fn prepare_session(used: Use, is_clustered: bool) -> String {
+    // A server may be set to ignore what the client said of its character set. A text is not what it
+    // seems where a backslash can be the second half of a letter.
+    let mut text = "SET NAMES utf8mb4; ".to_owned();
     // Without `autocommit` a statement that comes behind a transaction that the server rolled back
     // is not committed by itself.
-    let mut text = match used {
+    text += match used {
         Use::Write | Use::Ask => "SET SESSION autocommit = 0, completion_type = 'NO_CHAIN'",
         Use::Read => "SET SESSION TRANSACTION READ ONLY; SET SESSION autocommit = 1",
         Use::Alone => "SET SESSION autocommit = 1, completion_type = 'NO_CHAIN'",
-    }
-    .to_owned();
+    };
     if is_clustered {
         // All that the cluster had committed before is here before anything is looked at: once for
         // those that stay on this node, at every statement for those that follow another's tickets.
@@ -292,7 +317,7 @@ pub(crate) fn leaves_the_machine(opts: &Opts) -> bool {
 
 impl Session {
     fn conn(&mut self) -> Answer<&mut Conn> {
-        let closed = || mysql_async::DriverError::ConnectionClosed;
+        let closed = || DriverError::ConnectionClosed;
         self.conn.as_mut().ok_or_else(|| closed().into())
     }
 
@@ -341,14 +366,13 @@ impl Session {
         block_on(self.run(text, each))
     }
 
-    /// Hands on the columns of a statement and then its rows, as they come. Says whether all were
-    /// taken.
+    /// Hands on the columns of a statement and then its rows, as they come.
     pub(crate) async fn stream(
         &mut self,
         text: &[u8],
         columns: &mut Option<oneshot::Sender<Answer<Vec<String>>>>,
         rows: &mpsc::Sender<Answer<Vec<Value>>>,
-    ) -> Answer<bool> {
+    ) -> Answer<()> {
         let mut results = self.conn()?.query_iter(text).await?;
         let found = results.columns().unwrap_or_default();
         if let Some(columns) = columns.take() {
@@ -357,11 +381,26 @@ impl Session {
             drop(columns.send(Ok(names)));
         }
         while let Some(row) = results.next().await? {
-            if rows.send(Ok(decode(row, &found))).await.is_err() {
-                return Ok(false);
-            }
+            // Where nobody takes them any more the server is told to end, and these are the rest.
+            drop(rows.send(Ok(decode(row, &found))).await);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Finds out how texts are read behind statements that may have changed it, and has them read as
+    /// what they are: UTF-8.
+    pub(crate) fn look_again(&mut self) -> Answer<()> {
+        let text = b"SET SESSION character_set_client = utf8mb4, character_set_results = utf8mb4; \
+                     SELECT @@SESSION.sql_mode";
+        let mut mode = None;
+        let looked = self.run_now(text, |_, mut result| {
+            if let Some(Value::Text(found)) = result.rows.pop().and_then(|mut row| row.pop()) {
+                mode = Some(Mode::of(&found));
+            }
+        });
+        looked.map_err(|failed| failed.error)?;
+        self.server.mode = mode.unwrap_or(self.server.mode);
+        Ok(())
     }
 
     /// How many parameters the server finds in `sql`, which must be one statement.
@@ -382,16 +421,21 @@ impl Session {
 
     /// Ends the connection of `old`, so that it keeps no locks, if it was one to this server. Where
     /// that cannot be done it ends by itself once the server notices.
-    pub(crate) fn end(&mut self, old: &Server) {
+    pub(crate) async fn end_of(&mut self, old: &Server) {
         let new = &self.server;
         let is_same_start = (new.started_s - old.started_s).abs() <= 1;
         if new.process != old.process || !is_same_start || new.id == old.id {
             return;
         }
         let kill = format!("KILL {}", old.id);
-        if let Err(Failed { error, .. }) = self.run_now(kill.as_bytes(), |_, _| {}) {
+        if let Err(Failed { error, .. }) = self.run(kill.as_bytes(), |_, _| {}).await {
             tracing::debug!(%error, "a lost connection was left alone");
         }
+    }
+
+    /// As [`Self::end_of`], blocking.
+    pub(crate) fn end(&mut self, old: &Server) {
+        block_on(self.end_of(old));
     }
 }
 
@@ -411,6 +455,9 @@ impl Drop for Session {
 
 /// "This command is not supported in the prepared statement protocol yet".
 const UNPREPARED: u16 = 1295;
+
+/// The server prepares no more statements, of whomever they are.
+const TOO_MANY_PREPARED: u16 = 1461;
 
 /// The server's number for what went wrong.
 pub(crate) fn code(error: &ServerError) -> Option<u16> {
@@ -439,12 +486,15 @@ const PREVENTED: u16 = 1290;
 pub(crate) fn is_transient(error: &ServerError) -> bool {
     // Changed since it was read; waited too long; too many locks; deadlock or certification; was
     // interrupted; deadlock of a prepared transaction; write conflict in TiDB.
-    const TRANSIENT: [u16; 8] = [1020, LOCK_WAIT, 1206, 1213, 1317, 1614, 8002, 9007];
+    const TRANSIENT: [u16; 8] = [1020, LOCK_WAIT, 1206, 1213, STOPPED, 1614, 8002, 9007];
     code(error).is_some_and(|code| TRANSIENT.contains(&code))
 }
 
 /// A lock was waited for in vain, for as long as the server is set to.
 pub(crate) const LOCK_WAIT: u16 = 1205;
+
+/// The statement was stopped before its end.
+pub(crate) const STOPPED: u16 = 1317;
 
 /// There is no such savepoint: so this is not the transaction that it was set in.
 pub(crate) const NO_SAVEPOINT: u16 = 1305;
@@ -452,19 +502,30 @@ pub(crate) const NO_SAVEPOINT: u16 = 1305;
 /// There is no such table.
 pub(crate) const NO_TABLE: u16 = 1146;
 
-/// The longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// How long to wait before the attempt after `attempts` failed ones, so that a server that is down or
-/// busy is not asked without pause. The thread sleeps meanwhile: nothing else of this database could
-/// be done before the attempt.
-pub(crate) fn pause(attempts: u32) -> Duration {
-    Duration::from_millis(5 << attempts.min(10)).min(PAUSE_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_known_of_statements_is_bounded_by_number_and_by_bytes() {
+        let mut templates = Templates::default();
+        let mut learn = |sql: String| {
+            let (sql, mode): (Arc<str>, _) = (sql.into(), Mode::default());
+            let template = Arc::new(Template::new(&sql, mode).unwrap());
+            templates.insert((sql, mode), template);
+            let bytes = templates.known.keys().map(|(sql, _)| sql.len()).sum::<usize>();
+            assert!(bytes <= TEMPLATES_BYTES_MAX && templates.known.len() <= TEMPLATES_MAX);
+            assert_eq!(templates.bytes, bytes);
+            templates.known.len()
+        };
+        for number in 0..2 * TEMPLATES_MAX {
+            assert_eq!(learn(format!("SELECT {number}")), number % TEMPLATES_MAX + 1);
+        }
+        for number in 0..20 {
+            learn(format!("SELECT '{}'", char::from(b'a' + number).to_string().repeat(1 << 20)));
+        }
+        learn(format!("SELECT '{}'", "z".repeat(TEMPLATES_BYTES_MAX)));
+    }
 
     #[test]
     fn settings_under_which_a_ticket_would_lie_are_refused() {

@@ -7,27 +7,17 @@
 //!    must be in it.
 //! 3. In a cluster the asking transaction is certified against the one that is asked about.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, time::Duration};
 
+use groupcommit_core::Settled;
+use groupcommit_server::insist;
 use groupcommit_statement::{StatementResult, Value};
 
 use crate::{
     error::{Unsettled, chain},
     record::{Key, TABLE},
-    session::{Connector, Failed, NO_TABLE, Session, Use, code, is_lost, pause},
+    session::{Connector, Failed, NO_TABLE, Session, Use, code, is_lost},
 };
-
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// It is in the database, and durable.
-    Committed,
-    /// It is not, and never will be.
-    RolledBack,
-}
 
 /// Asks, over `session` first where there is one, and again with pauses that grow, until there is an
 /// answer or the time is over.
@@ -45,24 +35,18 @@ pub(crate) fn settle(
             Err(Trouble::Passing(why)) => tracing::debug!(why, "asked in vain"),
         }
     }
-    let until = Instant::now() + within;
-    let mut attempts = 0;
-    loop {
+    let asked = insist(within, |_| {
         let asked = match connector.connect(Use::Ask) {
             Ok(mut session) => ask(&mut session, key),
             Err(error) => Err(Trouble::Passing(chain(&error))),
         };
-        let why = match asked {
-            Ok(settled) => return Ok(settled),
-            Err(Trouble::Final(why)) => return Err(unsettled(why)),
-            Err(Trouble::Passing(why)) => why,
-        };
-        if Instant::now() >= until {
-            return Err(unsettled(why));
+        match asked {
+            Ok(settled) => ControlFlow::Break(Ok(settled)),
+            Err(Trouble::Final(why)) => ControlFlow::Break(Err(unsettled(why))),
+            Err(Trouble::Passing(why)) => ControlFlow::Continue(why),
         }
-        thread::sleep(pause(attempts));
-        attempts += 1;
-    }
+    });
+    asked.unwrap_or_else(|why| Err(unsettled(why)))
 }
 
 enum Trouble {

@@ -1,10 +1,14 @@
 //! The URL: one or several servers, and how connections to them are protected.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
 
 use crate::{Error, session::leaves_the_machine};
+
+/// When a connection has been silent for so long, the system asks whether the other end is there: a
+/// machine that lost its power never says that it is gone, and its answer would be waited for for ever.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// One set of options for each server that the URL names.
 ///
@@ -15,12 +19,24 @@ pub(crate) fn servers(url: &str, roots: Option<&[Vec<u8>]>) -> Result<Vec<Opts>,
     let mut servers = Vec::new();
     for url in one_by_one(&url)? {
         let opts = Opts::from_url(&url).map_err(|error| Error::Url(error.to_string()))?;
+        let address = opts.ip_or_hostname();
+        let opts = match address.strip_prefix('[').and_then(|address| address.strip_suffix(']')) {
+            Some(address) => {
+                let address = address.to_owned();
+                OptsBuilder::from_opts(opts).ip_or_hostname(address).into()
+            }
+            None => opts,
+        };
         let encrypt = ssl_mode.unwrap_or_else(|| leaves_the_machine(&opts))
             || (ssl_mode.is_none() && opts.ssl_opts().is_some());
         let given = opts.ssl_opts().cloned();
+        let keepalive = opts.tcp_keepalive().unwrap_or(KEEPALIVE);
         // Its own choice of a socket would take connections elsewhere than to the URL's port.
-        let mut builder =
-            OptsBuilder::from_opts(opts).prefer_socket(false).stmt_cache_size(0).tcp_nodelay(true);
+        let mut builder = OptsBuilder::from_opts(opts)
+            .prefer_socket(false)
+            .stmt_cache_size(0)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Some(keepalive));
         builder = builder.ssl_opts(if encrypt { Some(trusting(given, roots)?) } else { None });
         servers.push(builder.into());
     }
@@ -110,12 +126,29 @@ mod tests {
     }
 
     #[test]
+    fn an_address_is_looked_for_without_its_brackets() {
+        let servers = servers("mysql://a@[::1]:3307,b/db?ssl-mode=disabled", None).unwrap();
+        assert_eq!((servers[0].ip_or_hostname(), servers[0].tcp_port()), ("::1", 3307));
+        assert_eq!((servers[1].ip_or_hostname(), servers[1].tcp_port()), ("b", 3306));
+    }
+
+    #[test]
+    fn a_server_that_falls_silent_is_noticed() {
+        let keepalive = |url| servers(url, None).unwrap()[0].tcp_keepalive();
+        assert_eq!(keepalive("mysql://a@127.0.0.1/a"), Some(KEEPALIVE));
+        let given = keepalive("mysql://a@127.0.0.1/a?tcp_keepalive=5000");
+        assert_eq!(given, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
     fn what_leaves_the_machine_is_encrypted_unless_told_otherwise() {
         let root = vec![vec![1]];
         for (url, expected) in [
             ("mysql://a@db.example.org/a", true),
             ("mysql://a@10.0.0.1/a?ssl-mode=disabled", false),
             ("mysql://a@127.0.0.1/a", false),
+            ("mysql://a@[::1]/a", false),
+            ("mysql://a@[2001:db8::1]/a", true),
             ("mysql://a@localhost/a?ssl-mode=REQUIRED", true),
             ("mysql://a@127.0.0.1/a?require_ssl=true", true),
             ("mysql://a@elsewhere/a?socket=/run/mysqld/mysqld.sock", false),

@@ -1,55 +1,51 @@
-//! Executing a group: all members in one transaction, optimistically; and what follows when one
+//! Executing a group: its members in one transaction, optimistically; and what follows when one
 //! fails, the server asks for another attempt, or the connection is lost.
 //!
 //! ```text
-//!   all together ──► one fails ──► all others together ──► another fails ──► the rest by parts of
-//!        │ serialization failure or deadlock: again                          50, each member behind
-//!        │ again and again ──────────────────────────────────────────────►   a savepoint; a part that
-//!        │ connection lost: connect, again                                   cannot be committed: each
-//!        └ lost at COMMIT: ask the server what became of it                  member alone
+//!   all together ──► one fails ──► again, that one behind a savepoint ──► committed without it
+//!        │                └──► others fail, one after the other: again with half of the members;
+//!        │                     with 50 and fewer, every one behind a savepoint
+//!        │ conflict or deadlock: again with half of the members
+//!        │ commit refused: again with half of the members, in the end the one to blame alone
+//!        │ connection lost: connect, again
+//!        └ lost at COMMIT: ask the server what became of it, and again if it was not
+//!
+//!   whoever is in the group and not in the transaction goes back into the queue
 //! ```
 //!
 //! Savepoints are kept few: above 64 in one transaction they slow every session of the server down.
+//! How many members go without is remembered from one transaction to the next: where many fail, the
+//! next begins with savepoints.
 //!
 //! Invariants:
-//! 1. A member's result is what it came to in the transaction that was committed; plans have theirs
-//!    delivered after the commit.
+//! 1. A member's result, an error too, is what it came to in the transaction that was committed, or
+//!    before everybody else; plans have theirs delivered after the commit.
 //! 2. A commit whose outcome is not known is settled before anything is run again.
-//! 3. Between groups no transaction is open.
+//! 3. One call of `execute` commits once at most, so that an outcome that stays open is that of all
+//!    its members, and the number that goes with it is that of their transaction.
+//! 4. Between groups no transaction is open.
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran};
+use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, Settled};
+use groupcommit_server::{Member, Members, Next, Obstacle, Sizes, Trials, insist, pause};
 
 use crate::{
     Error, StatementResult, Transaction,
     exclusive::Exclusive,
     execution::{Execution, Fault},
     flusher::Flusher,
-    session::{Connector, Server, Session, pause},
-    settle::{self, Settled},
+    session::{Connector, Session},
+    settle,
     transaction::Part,
 };
 
 /// Members that share a transaction when each is behind a savepoint.
-const SAVEPOINTS_MAX: usize = 50;
+pub(crate) const SAVEPOINTS_MAX: usize = 50;
 
-/// Failures in one group from which on its members are put behind savepoints.
-const FAILURES_MAX: u32 = 2;
-
-/// Attempts at a group that the server asks to be run again, before its members are run apart.
-const TOGETHER_MAX: u32 = 3;
-
-/// Attempts at a member alone that the server asks to be run again.
-const ALONE_MAX: u32 = 30;
-
-/// Connections lost in one group while no commit was sent, before its members are run apart, and
-/// then at each of them: it may be one of them that brings the server down.
-const LOST_MAX: u32 = 3;
+/// How many members are sent behind one that failed, among others that may, before the answers are
+/// waited for. It doubles each time that all is well.
+const BEHIND_FAILURE: usize = 4;
 
 /// The writing side of one database.
 pub(crate) struct Writer {
@@ -61,18 +57,16 @@ pub(crate) struct Writer {
     /// How long the outcome of a lost commit is asked for.
     pub(crate) settle_max: Duration,
     pub(crate) flusher: Flusher,
+    /// By the conflicts with others' transactions.
+    pub(crate) sizes: Sizes,
+    /// By the members that fail: how many go into a transaction without savepoints. At the least
+    /// there is, everyone gets one.
+    pub(crate) unguarded: Sizes,
 }
 
-/// A member that was taken from the group.
-#[derive(Debug, Clone, Copy)]
-struct Member {
-    index: usize,
-    has_run: bool,
-}
-
-/// Why a group, or a part of it, was not committed.
+/// Why a group was not committed.
 enum Setback {
-    /// A member failed, and is decided; the others are to be run again.
+    /// A member failed that had no savepoint, and everything was rolled back.
     Member,
     Again(Error),
     Refused(Error),
@@ -80,15 +74,6 @@ enum Setback {
     Stale,
     /// Nothing can be said of what happened.
     Fatal(Cause),
-}
-
-/// How often what went wrong with a group.
-#[derive(Debug, Default)]
-struct Trials {
-    failures: u32,
-    again: u32,
-    lost: u32,
-    stale: u32,
 }
 
 impl Engine for Writer {
@@ -103,40 +88,43 @@ impl Engine for Writer {
     }
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
-        let (mut members, mut commits, mut trials) = (Vec::new(), 0, Trials::default());
+        let (mut members, mut trials) = (Members::default(), Trials::default());
+        let (mut size, mut failures) = (self.sizes.now(), 0);
         loop {
-            let setback = match self.attempt(group, &mut members, true, false) {
-                Ok(committed) => {
-                    return Ok(Executed { commits: commits + u64::from(committed) });
+            members.begin(group, size.min(self.unguarded.now()));
+            let setback = match self.attempt(group, &mut members) {
+                Ok(commits) => {
+                    self.sizes.committed(members.len());
+                    return Ok(Executed { commits });
                 }
+                Err(Setback::Fatal(cause)) => return Err(cause),
                 Err(setback) => setback,
             };
-            match setback {
-                Setback::Member => trials.failures += 1,
-                Setback::Again(_) => {
-                    thread::sleep(pause(trials.again));
-                    trials.again += 1;
-                }
-                Setback::Stale => trials.stale += 1,
+            let obstacle = match &setback {
+                Setback::Again(_) => Obstacle::Conflict,
+                Setback::Refused(_) => Obstacle::Refused,
                 Setback::Lost(error) => {
                     tracing::debug!(?error, "the connection was lost; the group runs again");
-                    trials.lost += 1;
+                    Obstacle::Lost
                 }
-                Setback::Refused(_) => trials.again = TOGETHER_MAX,
-                Setback::Fatal(cause) => return Err(cause),
-            }
-            if trials.failures >= FAILURES_MAX
-                || trials.again >= TOGETHER_MAX
-                || trials.lost >= LOST_MAX
-                || trials.stale >= LOST_MAX
-            {
-                while let Some(index) = group.next_member() {
-                    members.push(Member { index, has_run: false });
+                Setback::Stale => Obstacle::Lost,
+                Setback::Member | Setback::Fatal(_) => {
+                    failures += 1;
+                    if failures > 1 {
+                        self.unguarded.conflict(members.len());
+                    }
+                    continue;
                 }
-                for part in members.chunks(SAVEPOINTS_MAX) {
-                    commits += self.run_part(group, part)?;
+            };
+            match trials.after(obstacle, members.len(), size, &mut self.sizes) {
+                Next::Attempt(next) => size = next,
+                Next::Pause(attempts) => pause(attempts),
+                Next::GiveUp => {
+                    if let Some(member) = members.first() {
+                        give_up(group, member.index, setback);
+                    }
+                    return Ok(Executed::default());
                 }
-                return Ok(Executed { commits });
             }
         }
     }
@@ -166,6 +154,18 @@ impl Engine for Writer {
     }
 }
 
+/// A member that could not be committed alone either.
+fn give_up(group: &mut Group<Writer>, member: usize, last: Setback) {
+    match last {
+        Setback::Again(error) | Setback::Refused(error) => reject(group, member, error),
+        Setback::Lost(error) => {
+            group.refuse(member, NotRun::Unavailable(Arc::new(Error::Lost(error))));
+        }
+        Setback::Stale | Setback::Member => reject(group, member, Error::Aborted),
+        Setback::Fatal(cause) => group.reject(member, cause),
+    }
+}
+
 impl Writer {
     /// The connection; a new one where it was lost.
     fn take_session(&mut self) -> Result<Session, Error> {
@@ -176,89 +176,31 @@ impl Writer {
         reconnect(&self.connector, self.reconnect_max)
     }
 
-    /// Runs a part of a group, each member behind a savepoint, and where that does not do, each
-    /// alone. Returns the number of commits.
-    fn run_part(&mut self, group: &mut Group<Self>, part: &[Member]) -> Result<u64, Cause> {
-        let mut members = part.to_vec();
-        let mut trials = Trials::default();
-        loop {
-            let is_alone = part.len() == 1;
-            let setback = match self.attempt(group, &mut members, false, !is_alone) {
-                Ok(committed) => return Ok(u64::from(committed)),
-                Err(setback) => setback,
-            };
-            let last = |setback| match setback {
-                Setback::Again(error) | Setback::Refused(error) => error,
-                Setback::Lost(error) => Error::Lost(error),
-                Setback::Member | Setback::Stale | Setback::Fatal(_) => Error::Aborted,
-            };
-            let is_over = match &setback {
-                Setback::Fatal(cause) => return Err(cause.clone()),
-                Setback::Member => is_alone, // it is decided
-                Setback::Refused(_) => true,
-                Setback::Again(_) => {
-                    thread::sleep(pause(trials.again));
-                    trials.again += 1;
-                    trials.again >= if is_alone { ALONE_MAX } else { TOGETHER_MAX }
-                }
-                Setback::Stale => {
-                    trials.stale += 1;
-                    trials.stale >= LOST_MAX
-                }
-                Setback::Lost(_) => {
-                    trials.lost += 1;
-                    trials.lost >= LOST_MAX
-                }
-            };
-            if !is_over {
-                continue;
-            }
-            if !is_alone {
-                return members.iter().try_fold(0, |commits, member| {
-                    Ok(commits + self.run_part(group, std::slice::from_ref(member))?)
-                });
-            }
-            if let Some(member) = members.first() {
-                match setback {
-                    Setback::Lost(_) => {
-                        let reason = NotRun::Unavailable(Arc::new(last(setback)));
-                        group.refuse(member.index, reason);
-                    }
-                    setback => reject(group, member.index, last(setback)),
-                }
-            }
-            return Ok(0);
-        }
-    }
-
-    /// Runs `members`, and with `pull` the rest of the group, in one transaction. Says whether there
-    /// was anything to commit.
-    fn attempt(
-        &mut self,
-        group: &mut Group<Self>,
-        members: &mut Vec<Member>,
-        pull: bool,
-        savepoints: bool,
-    ) -> Result<bool, Setback> {
+    /// Runs `members`, and more of the group, in one transaction. Says how many commits that took.
+    fn attempt(&mut self, group: &mut Group<Self>, members: &mut Members) -> Result<u64, Setback> {
         let session = match self.take_session() {
             Ok(session) => session,
             Err(error) => {
-                refuse_all(group, members, pull, error);
-                return Ok(false);
+                members.refuse_all(group, &(Arc::new(error) as Cause));
+                return Ok(0);
             }
         };
+        let all_guarded = self.unguarded.now() <= SAVEPOINTS_MAX;
         let mut execution = Execution::new(session);
-        let ran = run_members(&mut execution, group, members, pull, savepoints);
+        let ran = run_members(&mut execution, group, members, all_guarded);
         let outcome = match ran {
-            Ok(()) if !execution.has_begun() => Ok(false),
-            Ok(()) => execution.commit().map(|()| true),
+            Ok(()) if !execution.has_begun() => Ok(0),
+            Ok(()) => execution.commit().map(|()| 1),
             Err(fault) => Err(fault),
         };
         let fault = match outcome {
-            Ok(committed) => {
-                deliver_plans(&mut execution, group);
+            Ok(commits) => {
+                if !execution.has_undone {
+                    self.unguarded.committed(self.unguarded.now());
+                }
+                deliver(group, execution.take_plans());
                 self.session = Some(execution.session);
-                return Ok(committed);
+                return Ok(commits);
             }
             Err(fault) => fault,
         };
@@ -278,9 +220,9 @@ impl Writer {
         &mut self,
         mut execution: Execution,
         group: &mut Group<Self>,
-        members: &mut Vec<Member>,
+        members: &mut Members,
         fault: Fault,
-    ) -> Result<bool, Setback> {
+    ) -> Result<u64, Setback> {
         match fault {
             Fault::Doubt { xid, error } => {
                 tracing::warn!(%xid, %error, "the connection was lost at a commit");
@@ -290,14 +232,14 @@ impl Writer {
                 match settle::settle(&self.connector, &server, &xid, self.settle_max) {
                     Ok(Settled::Committed) => {
                         deliver(group, plans);
-                        Ok(true)
+                        Ok(1)
                     }
                     Ok(Settled::RolledBack) => Err(Setback::Lost(Some(error))),
                     Err(unsettled) => Err(Setback::Fatal(Arc::new(Error::Unsettled(unsettled)))),
                 }
             }
             Fault::Lost(error) => {
-                let server: Server = execution.session.server.clone();
+                let server = execution.session.server.clone();
                 drop(execution);
                 settle::end_process(&self.connector, &server);
                 Err(Setback::Lost(error))
@@ -307,10 +249,13 @@ impl Writer {
                 if execution.roll_back() {
                     self.keep_undone(execution);
                 }
-                if let Some(error) = error {
+                if members.first().is_some_and(|first| first.index == member) {
+                    // Nobody was before it, so this is what it comes to.
                     tell(group, member, is_plan, error);
+                    members.remove_first();
+                } else {
+                    members.mark_failed(member);
                 }
-                members.retain(|other| other.index != member);
                 Err(Setback::Member)
             }
             Fault::Again(error) | Fault::Refused(error) if !execution.roll_back() => {
@@ -336,111 +281,91 @@ impl Writer {
 
 /// Connects, again and again, but no longer than `within`.
 pub(crate) fn reconnect(connector: &Connector, within: Duration) -> Result<Session, Error> {
-    let until = Instant::now() + within;
-    let mut attempts = 0;
-    loop {
-        match connector.connect() {
-            Err(error @ Error::Connect { .. }) if Instant::now() < until => {
-                tracing::debug!(%error, attempts, "the server cannot be reached");
-                thread::sleep(pause(attempts));
-                attempts += 1;
-            }
-            other => return other,
+    let connected = insist(within, |_| match connector.connect() {
+        Err(error @ Error::Connect { .. }) => {
+            tracing::debug!(%error, "the server cannot be reached");
+            ControlFlow::Continue(error)
         }
-    }
+        other => ControlFlow::Break(other),
+    });
+    connected.unwrap_or_else(Err)
 }
 
-/// Runs the members in turn, up to the answer to the last of them.
+/// Runs the members in turn, up to the answer to the last of them. Those that fail behind a savepoint
+/// are undone on the way.
 fn run_members(
     execution: &mut Execution,
     group: &mut Group<Writer>,
-    members: &mut Vec<Member>,
-    pull: bool,
-    savepoints: bool,
+    members: &mut Members,
+    all_guarded: bool,
 ) -> Result<(), Fault> {
-    let mut at = 0;
+    let (mut unanswered, mut unanswered_max) = (0, usize::MAX);
     loop {
-        if at == members.len() {
-            match pull.then(|| group.next_member()).flatten() {
-                Some(index) => members.push(Member { index, has_run: false }),
-                None => break,
+        let next = members.next(group);
+        let mut waits = next.is_none();
+        if let Some(member) = next {
+            run_member(execution, group, member, all_guarded || member.has_failed);
+            unanswered += 1;
+            // What failed before is likely to do it again, and then all behind it is sent in vain.
+            waits |= member.has_failed || unanswered >= unanswered_max;
+        }
+        if waits && execution.wait_all() {
+            if next.is_none() {
+                return Ok(());
             }
+            (unanswered, unanswered_max) = (0, unanswered_max.saturating_mul(2));
         }
-        let member = members[at];
-        if member.has_run && group.passed_deadline(member.index) {
-            group.refuse(member.index, NotRun::DeadlinePassed);
-            members.remove(at);
-            continue;
+        match execution.take_fault() {
+            None => {}
+            Some(Fault::Member { member, error }) if execution.is_guarded(member) => {
+                let is_plan = execution.drop_plan(member);
+                if !execution.undo(member) {
+                    return Err(execution.take_fault().unwrap_or(Fault::Lost(None)));
+                }
+                tell(group, member, is_plan, error);
+                members.go_back_behind(member);
+                if all_guarded {
+                    (unanswered, unanswered_max) = (0, BEHIND_FAILURE);
+                }
+            }
+            Some(fault) => return Err(fault),
         }
-        members[at].has_run = true;
-        at += 1;
-        execution.begin_member(member.index);
-        if savepoints && execution.send_savepoint().is_err() {
-            return Err(execution.take_fault().unwrap_or(Fault::Lost(None)));
-        }
-        let mut tx = Transaction { part: Part::Live(execution) };
-        let ran = if member.has_run {
-            group.rerun(member.index, &mut tx)
-        } else {
-            group.run(member.index, &mut tx)
-        };
-        end_member(execution, group, member.index, ran, savepoints)?;
     }
-    if execution.wait_all() { Ok(()) } else { Err(fault_in(execution)) }
 }
 
-fn fault_in(execution: &mut Execution) -> Fault {
-    execution.take_fault().unwrap_or(Fault::Lost(None))
-}
-
-/// Draws the conclusion from what a member's closure did.
-fn end_member(
+/// Runs one member, as far as it can be without waiting for the answers.
+fn run_member(
     execution: &mut Execution,
     group: &mut Group<Writer>,
-    member: usize,
-    ran: Ran,
-    savepoints: bool,
-) -> Result<(), Fault> {
-    if ran == Ran::Completed && execution.is_touched() {
-        execution.send_fence();
-    }
-    if savepoints {
-        execution.wait_all();
-    }
-    let mut fault = execution.take_fault();
-    if let Some(Fault::Member { member: blamed, error: None }) = &fault
-        && *blamed == member
-        && ran == Ran::Completed
-    {
-        // Its closure made nothing of the error, but the server does.
-        group.reject(member, Arc::new(Error::Aborted));
-    }
-    if fault.is_none() && ran != Ran::Completed && execution.is_touched() {
-        fault = Some(Fault::Member { member, error: None });
-    }
-    match fault {
-        None => {
-            if savepoints {
-                execution.send_release();
-            }
-            Ok(())
+    member: Member,
+    is_guarded: bool,
+) {
+    execution.begin_member(member.index, is_guarded);
+    let mut tx = Transaction { part: Part::Live(execution) };
+    let ran = if member.has_run {
+        group.rerun(member.index, &mut tx)
+    } else {
+        group.run(member.index, &mut tx)
+    };
+    if ran == Ran::Completed {
+        if execution.is_touched() {
+            execution.send_fence();
         }
-        Some(Fault::Member { member: blamed, error }) if savepoints && blamed == member => {
-            let is_plan = execution.drop_plan(member);
-            if !execution.undo_member() {
-                return Err(fault_in(execution));
-            }
-            if let Some(error) = error {
-                tell(group, member, is_plan, error);
-            }
-            Ok(())
+        execution.release_current();
+        if let Some(Fault::Member { member: blamed, error: None }) = execution.fault()
+            && *blamed == member.index
+        {
+            // Its closure made nothing of the error, but the server does.
+            reject(group, member.index, Error::Aborted);
         }
-        Some(fault) => Err(fault),
+    } else if execution.is_touched() {
+        execution.blame_current();
     }
 }
 
-/// Tells a member, which ran to its end, that it is rolled back.
-fn tell(group: &mut Group<Writer>, member: usize, is_plan: bool, error: Error) {
+/// Tells a member that it was rolled back, unless its closure was given the `error`.
+fn tell(group: &mut Group<Writer>, member: usize, is_plan: bool, error: Option<Error>) {
+    let Some(error) = error else { return };
     if is_plan {
         let mut tx = Transaction { part: Part::Deliver(Some(Err(error))) };
         group.run(member, &mut tx);
@@ -453,30 +378,11 @@ fn reject(group: &mut Group<Writer>, member: usize, error: Error) {
     group.reject(member, Arc::new(error));
 }
 
-fn deliver_plans(execution: &mut Execution, group: &mut Group<Writer>) {
-    deliver(group, execution.take_plans());
-}
-
-fn deliver(
-    group: &mut Group<Writer>,
-    plans: std::collections::HashMap<usize, Vec<StatementResult>>,
-) {
+/// Tells the plans what they came to.
+fn deliver(group: &mut Group<Writer>, plans: HashMap<usize, Vec<StatementResult>>) {
     for (member, results) in plans {
         let mut tx = Transaction { part: Part::Deliver(Some(Ok(results))) };
         group.run(member, &mut tx);
-    }
-}
-
-/// The server is out of reach: nothing of these was sent.
-fn refuse_all(group: &mut Group<Writer>, members: &[Member], pull: bool, error: Error) {
-    let cause: Cause = Arc::new(error);
-    for member in members {
-        group.refuse(member.index, NotRun::Unavailable(cause.clone()));
-    }
-    if pull {
-        while let Some(index) = group.next_member() {
-            group.refuse(index, NotRun::Unavailable(cause.clone()));
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use groupcommit_core::{Cause, NotRun};
+use groupcommit_server::runtime::NoThread;
 
 /// Why a database could not be opened or used, or a statement was refused.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,12 @@ pub enum Error {
     /// The read was not run.
     #[error("{0}")]
     NotRun(NotRun),
+}
+
+impl From<NoThread> for Error {
+    fn from(why: NoThread) -> Self {
+        Self::Runtime(why.to_string())
+    }
 }
 
 /// A commit whose outcome is open: what [`Database::resolve`](crate::Database::resolve) needs to

@@ -4,6 +4,9 @@
 //!   BEGIN  xid  m0 m0  m1  m2 m2 m2 ...        sent without waiting for an answer
 //!                                        answers ──► all good ──► COMMIT ──► results delivered
 //!                                              └──► one failed ──► ROLLBACK, and who it was
+//!
+//!   ... SAVEPOINT  m7 m7  RELEASE  m8 ...      of one that is expected to fail, sent in the same way
+//!                                        answers ──► m7 failed ──► ROLLBACK TO SAVEPOINT, m8 again
 //! ```
 //!
 //! `COMMIT` waits for the answers, for three reasons: when the connection is lost at the commit, the
@@ -14,6 +17,8 @@
 //! Invariants:
 //! 1. Answers are taken in the order in which the statements were sent.
 //! 2. Once there is a fault, nothing more is sent but what undoes it.
+//! 3. A member's savepoint is released behind all that was sent for it. So when it fails, its own
+//!    savepoint is the innermost one: whatever was sent behind it failed as well.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,7 +33,7 @@ use tokio_postgres::{
 
 use crate::{
     Error, Statement, StatementResult,
-    session::{Answer, Sent, Session, barrier, is_lost},
+    session::{Answer, Sent, Session, is_lost},
     statement,
 };
 
@@ -76,9 +81,13 @@ pub(crate) struct Execution {
     answers_now: Vec<StatementResult>,
     /// What plans came to, by member.
     plans: HashMap<usize, Vec<StatementResult>>,
+    /// Members that have a savepoint, in order; some are released.
+    guarded: Vec<usize>,
     fault: Option<Fault>,
     /// A statement may have changed what is checked at a commit.
     pub(crate) has_defined: bool,
+    /// Some member was undone.
+    pub(crate) has_undone: bool,
 }
 
 /// The member for which statements are sent now.
@@ -87,6 +96,8 @@ struct Current {
     member: usize,
     /// It has sent something.
     is_touched: bool,
+    /// It gets a savepoint with its first statement, to be undone alone.
+    is_guarded: bool,
     /// A statement of it may have changed what is checked at a commit.
     has_defined: bool,
 }
@@ -102,14 +113,16 @@ impl Execution {
             current: Current::default(),
             answers_now: Vec::new(),
             plans: HashMap::new(),
+            guarded: Vec::new(),
             fault: None,
             has_defined: false,
+            has_undone: false,
         }
     }
 
-    /// From here on everything is sent for `member`.
-    pub(crate) fn begin_member(&mut self, member: usize) {
-        self.current = Current { member, ..Current::default() };
+    /// From here on everything is sent for `member`, behind a savepoint if it `is_guarded`.
+    pub(crate) fn begin_member(&mut self, member: usize, is_guarded: bool) {
+        self.current = Current { member, is_guarded, ..Current::default() };
     }
 
     pub(crate) fn is_touched(&self) -> bool {
@@ -120,8 +133,19 @@ impl Execution {
         self.has_begun
     }
 
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
     pub(crate) fn take_fault(&mut self) -> Option<Fault> {
         self.fault.take()
+    }
+
+    /// The running member failed by itself: that is the fault, unless there is one before it.
+    pub(crate) fn blame_current(&mut self) {
+        if self.wait_all() {
+            self.fault = Some(Fault::Member { member: self.current.member, error: None });
+        }
     }
 
     /// What the plans came to.
@@ -194,6 +218,11 @@ impl Execution {
         }
         self.has_defined |= self.current.has_defined;
         self.begin()?;
+        let member = self.current.member;
+        if self.current.is_guarded && self.guarded.last() != Some(&member) {
+            self.guarded.push(member);
+            self.send_command("SAVEPOINT groupcommit");
+        }
         for (index, statement) in plan.iter().enumerate() {
             // The answer would come behind all others, and those have to be taken first.
             if !self.session.has_prepared(statement.sql()) && !self.wait_all() {
@@ -250,7 +279,7 @@ impl Execution {
                 // What follows fails because of this, and says nothing.
                 self.sent.clear();
                 let fault = fault_of(member, error);
-                if matches!(fault, Fault::Stale | Fault::Member { .. }) {
+                if is_of_schema(&fault) {
                     self.session.forget_prepared();
                 }
                 self.fault = Some(fault);
@@ -285,27 +314,31 @@ impl Execution {
         }
     }
 
-    /// Marks where the member begins.
-    pub(crate) fn send_savepoint(&mut self) -> Result<(), Error> {
-        self.begin()?;
-        self.send_command("SAVEPOINT groupcommit");
-        Ok(())
+    /// The running member stays, as far as is known by now.
+    pub(crate) fn release_current(&mut self) {
+        if self.fault.is_none() && self.is_guarded(self.current.member) {
+            self.send_command("RELEASE SAVEPOINT groupcommit");
+        }
     }
 
-    /// The member stays.
-    pub(crate) fn send_release(&mut self) {
-        self.send_command("RELEASE SAVEPOINT groupcommit");
+    /// Whether the member has a savepoint.
+    pub(crate) fn is_guarded(&self, member: usize) -> bool {
+        self.guarded.binary_search(&member).is_ok()
     }
 
     fn send_command(&mut self, sql: &str) {
         self.sent.push_back(InFlight::Command(self.session.send_command(sql)));
     }
 
-    /// Undoes the member back to where it began.
-    pub(crate) fn undo_member(&mut self) -> bool {
+    /// Undoes the member that failed back to its savepoint, and forgets all that was sent behind it,
+    /// none of which was run. Says whether that went well.
+    pub(crate) fn undo(&mut self, member: usize) -> bool {
         self.sent.clear();
+        self.plans.retain(|&other, _| other < member);
+        self.guarded.retain(|&other| other < member);
+        self.has_undone = true;
         self.send_command("ROLLBACK TO SAVEPOINT groupcommit; RELEASE SAVEPOINT groupcommit");
-        if self.current.has_defined {
+        if self.has_defined {
             self.look_for_deferred();
         }
         self.wait_all()
@@ -320,7 +353,7 @@ impl Execution {
     /// Commits.
     pub(crate) fn commit(&mut self) -> Result<(), Fault> {
         let mode = &self.session.server.synchronous_commit;
-        let warnings_before = self.session.warnings();
+        let cancelled_before = self.session.cancelled_waits();
         // In one message: where the transaction has failed the first command does, and the second
         // is not looked at. And no member can have turned durability down.
         let commit = format!("SET LOCAL synchronous_commit = {mode}; COMMIT");
@@ -334,12 +367,24 @@ impl Execution {
                 _ => doubt(&self.xid, error),
             });
         }
-        // A warning may say that the wait for replicas was cancelled, in any language.
-        if self.session.server.is_replicated && self.session.warnings() != warnings_before {
-            block_on(barrier(&self.session.client, mode))
-                .map_err(|error| doubt(&self.xid, error))?;
+        // Somebody cancelled the wait for replicas: it is committed, and perhaps nowhere but here.
+        if self.session.cancelled_waits() != cancelled_before {
+            tracing::warn!(xid = %self.xid, "somebody cancelled a commit's wait for replicas");
+            block_on(self.session.barrier()).map_err(|error| doubt(&self.xid, error))?;
         }
         Ok(())
+    }
+}
+
+/// Whether what was prepared may be to blame, since it does not know of a change of the schema.
+fn is_of_schema(fault: &Fault) -> bool {
+    match fault {
+        Fault::Stale => true,
+        // "Syntax error or access rule violation": what is not there, or of another type.
+        Fault::Member { error: Some(Error::Server(error)), .. } => {
+            error.code().is_some_and(|code| code.code().starts_with("42"))
+        }
+        _ => false,
     }
 }
 

@@ -10,7 +10,7 @@ use groupcommit_core::block_on;
 use crate::{
     Error,
     engine::reconnect,
-    session::{Connector, Session, barrier},
+    session::{Connector, Session},
 };
 
 /// Waits for a flush of all that is committed on the server. It is needed for what a caller has
@@ -37,7 +37,7 @@ impl Flusher {
                 Some(session) if !session.client.is_closed() => session,
                 _ => reconnect(&self.connector, self.reconnect_max)?,
             };
-            match block_on(barrier(&session.client, &session.server.synchronous_commit)) {
+            match block_on(session.barrier()) {
                 Ok(()) => {
                     *kept = Some(session);
                     return Ok(());

@@ -33,7 +33,6 @@ mod execution;
 mod flusher;
 mod open;
 mod readers;
-mod runtime;
 mod session;
 mod settle;
 mod statement;
@@ -45,13 +44,13 @@ pub use error::{Error, Unsettled};
 pub use exclusive::Exclusive;
 pub use open::{Options, Warning};
 pub use readers::Rows;
-pub use settle::Settled;
 pub use transaction::Transaction;
 
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Settled, Stats, Summary, Ticket,
+    Unknown,
 };
 pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use rustls;

@@ -3,12 +3,13 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+use groupcommit_server::Sizes;
 use tokio_postgres::Config;
 
 use crate::{
     Database, Error,
     database::Inner,
-    engine::Writer,
+    engine::{SAVEPOINTS_MAX, Writer},
     flusher::Flusher,
     readers::Readers,
     session::{CONNECT_MAX, Connector, wants_tls},
@@ -103,7 +104,8 @@ impl Options {
     }
 
     /// For how long to ask the server what became of a commit whose connection was lost, before its
-    /// tickets say [unknown](groupcommit_core::Unknown).
+    /// tickets say [unknown](groupcommit_core::Unknown). It is asked once at least, and replicas that
+    /// have yet to confirm the commit are given a second at least.
     #[must_use]
     pub fn settle_max(mut self, time: Duration) -> Self {
         self.settle_max = time;
@@ -167,6 +169,8 @@ impl Options {
             session: Some(session),
             reconnect_max: self.reconnect_max,
             settle_max: self.settle_max,
+            sizes: Sizes::new(1),
+            unguarded: Sizes::new(SAVEPOINTS_MAX),
         };
         let readers = Readers::new(connector.clone(), self.readers);
         let pipeline = Pipeline::new(writer, settings);

@@ -14,11 +14,12 @@ use std::{
 
 use futures_util::Stream as _;
 use groupcommit_core::NotRun;
+use groupcommit_server::runtime;
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, RowStream, Statement as Prepared};
 
 use crate::{
-    Error, Statement, StatementResult, Value, runtime,
+    Error, Statement, StatementResult, Value,
     session::{Connector, Session, is_lost},
     statement,
     value::{Bound, Column},

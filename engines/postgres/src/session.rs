@@ -14,16 +14,17 @@ use std::{
 
 use futures_util::TryStreamExt as _;
 use groupcommit_core::block_on;
+use groupcommit_server::runtime;
 use tokio_postgres::{
     AsyncMessage, Client, Config, Connection, Statement as Prepared,
     config::{Host, SslMode},
-    error::Severity,
+    error::{DbError, Severity, SqlState},
     tls::NoTls,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
-    Error, Statement, StatementResult, Value, runtime,
+    Error, Statement, StatementResult, Value,
     value::{Bound, Column, has_place_for},
 };
 
@@ -62,8 +63,16 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     pub(crate) server: Server,
     prepared: HashMap<Arc<str>, Prepared>,
-    warnings: Arc<AtomicU64>,
+    /// How often somebody on the server cancelled a wait for replicas of this connection's.
+    cancelled_waits: Arc<AtomicU64>,
 }
+
+/// How often a barrier begins again that was cancelled while it did not wait for replicas.
+const INTERRUPTED_MAX: u32 = 10;
+
+/// Where the server waits for replicas. A wait that is cancelled there ends in a warning, in the
+/// server's language, and not in an error; it says where it comes from in any.
+const WAIT_FOR_REPLICAS: &str = "SyncRepWaitForLSN";
 
 /// Constraints that wait for the commit, by their names.
 const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, conname), ', ') \
@@ -97,9 +106,9 @@ impl Connector {
         let limit = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX);
         // The client's own limit covers the socket alone, not a server that accepts and is silent.
         let connected = tokio::time::timeout(limit, async {
-            let (client, warnings) = self.open().await?;
-            let server = self.examine(&client).await?;
-            Ok(Session { client: Arc::new(client), server, prepared: HashMap::new(), warnings })
+            let (client, cancelled_waits) = self.open().await?;
+            let (server, client) = (self.examine(&client).await?, Arc::new(client));
+            Ok(Session { client, server, prepared: HashMap::new(), cancelled_waits })
         });
         connected.await.unwrap_or_else(|_| {
             let silent = format!("it accepted the connection and said nothing within {limit:?}");
@@ -109,20 +118,20 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {
-        let warnings = Arc::new(AtomicU64::new(0));
+        let cancelled_waits = Arc::new(AtomicU64::new(0));
         let client = if let Some(tls) = &self.tls {
             let connect = MakeRustlsConnect::new((**tls).clone());
             let connected = self.config.connect(connect).await;
             let (client, connection) = connected.map_err(|error| self.failed(error))?;
-            drive(connection, warnings.clone())?;
+            drive(connection, cancelled_waits.clone())?;
             client
         } else {
             let connected = self.config.connect(NoTls).await;
             let (client, connection) = connected.map_err(|error| self.failed(error))?;
-            drive(connection, warnings.clone())?;
+            drive(connection, cancelled_waits.clone())?;
             client
         };
-        Ok((client, warnings))
+        Ok((client, cancelled_waits))
     }
 
     async fn examine(&self, client: &Client) -> Result<Server, Error> {
@@ -201,18 +210,22 @@ pub(crate) fn wants_tls(config: &Config) -> bool {
     }
 }
 
-/// Moves bytes until the connection ends, and counts the server's warnings.
-fn drive<S, T>(mut connection: Connection<S, T>, warnings: Arc<AtomicU64>) -> Result<(), Error>
+/// Moves bytes until the connection ends, and counts the waits for replicas that were cancelled.
+fn drive<S, T>(
+    mut connection: Connection<S, T>,
+    cancelled_waits: Arc<AtomicU64>,
+) -> Result<(), Error>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    runtime::spawn(async move {
+    runtime::handle()?.spawn(async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
+                // Before the answer that comes behind it is handed on.
                 Some(Ok(AsyncMessage::Notice(notice))) => {
-                    if matches!(notice.parsed_severity(), Some(Severity::Warning)) {
-                        warnings.fetch_add(1, Ordering::SeqCst);
+                    if says_wait_cancelled(&notice) {
+                        cancelled_waits.fetch_add(1, Ordering::SeqCst);
                     }
                 }
                 Some(Ok(_)) => {}
@@ -223,7 +236,13 @@ where
                 None => break,
             }
         }
-    })
+    });
+    Ok(())
+}
+
+fn says_wait_cancelled(notice: &DbError) -> bool {
+    matches!(notice.parsed_severity(), Some(Severity::Warning))
+        && notice.routine().is_none_or(|place| place == WAIT_FOR_REPLICAS)
 }
 
 /// A request that is on its way, whose answer nobody waits for yet.
@@ -326,9 +345,42 @@ impl Session {
         Ok(())
     }
 
-    /// Warnings that the server has sent so far.
-    pub(crate) fn warnings(&self) -> u64 {
-        self.warnings.load(Ordering::SeqCst)
+    /// How often a wait for replicas was cancelled so far.
+    pub(crate) fn cancelled_waits(&self) -> u64 {
+        self.cancelled_waits.load(Ordering::SeqCst)
+    }
+
+    /// Makes everything durable that is committed on the server now, here and wherever a commit
+    /// waits for: a record of its own in the log, whose commit waits for all before it. A wait that
+    /// is cancelled is begun again, since nothing else says when the replicas have it.
+    pub(crate) fn barrier(&self) -> impl Future<Output = Answer<()>> + Send + use<> {
+        let (client, cancelled_waits) = (self.client.clone(), self.cancelled_waits.clone());
+        let sql = format!(
+            "BEGIN READ WRITE; SET LOCAL synchronous_commit = {}; \
+             SELECT pg_logical_emit_message(true, 'groupcommit', ''); COMMIT",
+            self.server.synchronous_commit
+        );
+        async move {
+            let mut interrupted = 0;
+            loop {
+                let before = cancelled_waits.load(Ordering::SeqCst);
+                match client.batch_execute(&sql).await {
+                    Ok(()) if cancelled_waits.load(Ordering::SeqCst) == before => return Ok(()),
+                    Ok(()) => {
+                        tracing::warn!("somebody cancelled a wait for replicas; it begins again");
+                    }
+                    // Cancelled just before or after its wait.
+                    Err(error)
+                        if error.code() == Some(&SqlState::QUERY_CANCELED)
+                            && interrupted < INTERRUPTED_MAX =>
+                    {
+                        interrupted += 1;
+                        client.batch_execute("ROLLBACK").await?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
     }
 }
 
@@ -365,26 +417,6 @@ fn check_columns(prepared: &Prepared) -> Result<(), Error> {
         }),
         None => Ok(()),
     }
-}
-
-/// Makes everything durable that is committed on the server now, here and wherever a commit waits
-/// for: a record of its own in the log, whose commit waits for all before it.
-pub(crate) async fn barrier(client: &Client, synchronous_commit: &str) -> Answer<()> {
-    let sql = format!(
-        "BEGIN READ WRITE; SET LOCAL synchronous_commit = {synchronous_commit}; \
-         SELECT pg_logical_emit_message(true, 'groupcommit', ''); COMMIT"
-    );
-    client.batch_execute(&sql).await
-}
-
-/// The longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-
-/// How long to wait before the attempt after `attempts` failed ones, so that a server that is down or
-/// busy is not asked without pause. The thread sleeps meanwhile: nothing else of this database could
-/// be done before the attempt.
-pub(crate) fn pause(attempts: u32) -> Duration {
-    Duration::from_millis(5 << attempts.min(10)).min(PAUSE_MAX)
 }
 
 /// Whether the connection went with it.

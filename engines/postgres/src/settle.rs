@@ -5,28 +5,22 @@
 //! 2. `in progress` is asked again: the old connection's process may still be flushing, or waiting
 //!    for a replica. Only a process that waits for its client, who is gone, is ended.
 //! 3. `committed` is believed once a barrier behind it is durable: a crash, or somebody who cancelled
-//!    the wait for replicas, may have left a commit that is nowhere else yet.
+//!    the wait for replicas, may have left a commit that is nowhere else yet. Replicas that stay away
+//!    leave it unsettled when the time is over.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, time::Duration};
 
-use groupcommit_core::block_on;
+use groupcommit_core::{Settled, block_on};
+use groupcommit_server::{insist, runtime};
 
 use crate::{
-    error::Unsettled,
-    session::{Connector, Server, Session, barrier, pause},
+    Error,
+    error::{Unsettled, chain},
+    session::{Connector, Server, Session},
 };
 
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// It is in the database, and durable.
-    Committed,
-    /// It is not, and never will be.
-    RolledBack,
-}
+/// What a barrier is given at least, however little is left of the time.
+const BARRIER_MIN: Duration = Duration::from_secs(1);
 
 /// Finds out, for at most `within`.
 pub(crate) fn settle(
@@ -56,26 +50,13 @@ fn settle_within(
     within: Duration,
 ) -> Result<Settled, Unsettled> {
     let unsettled = |why| Unsettled { xid: xid.to_owned(), cluster: cluster.to_owned(), why };
-    let until = Instant::now() + within;
-    let mut attempts = 0;
-    loop {
-        let why = match ask(connector, cluster, server, xid) {
-            Ok(Asked::Settled(settled)) => return Ok(settled),
-            Ok(Asked::Later) => "it is still in progress".to_owned(),
-            Err(Trouble::Final(why)) => return Err(unsettled(why)),
-            Err(Trouble::Passing(why)) => why,
-        };
-        if Instant::now() >= until {
-            return Err(unsettled(why));
-        }
-        thread::sleep(pause(attempts));
-        attempts += 1;
-    }
-}
-
-enum Asked {
-    Settled(Settled),
-    Later,
+    let asked = insist(within, |left| match ask(connector, cluster, server, xid, left) {
+        Ok(Some(settled)) => ControlFlow::Break(Ok(settled)),
+        Ok(None) => ControlFlow::Continue("it is still in progress".to_owned()),
+        Err(Trouble::Final(why)) => ControlFlow::Break(Err(unsettled(why))),
+        Err(Trouble::Passing(why)) => ControlFlow::Continue(why),
+    });
+    asked.unwrap_or_else(|why| Err(unsettled(why)))
 }
 
 enum Trouble {
@@ -88,9 +69,9 @@ fn ask(
     cluster: &str,
     old: Option<&Server>,
     xid: &str,
-) -> Result<Asked, Trouble> {
-    let session =
-        connector.connect().map_err(|error| Trouble::Passing(crate::error::chain(&error)))?;
+    left: Duration,
+) -> Result<Option<Settled>, Trouble> {
+    let session = connector.connect().map_err(|error| Trouble::Passing(chain(&error)))?;
     if session.server.cluster != cluster {
         return Err(Trouble::Final(format!(
             "the server is another one now, or was restored or promoted since ({} before, {} now)",
@@ -104,18 +85,35 @@ fn ask(
         row.try_get(0).map_err(|error| Trouble::Final(error.to_string()))?;
     match status.as_deref() {
         Some("committed") => {
-            block_on(barrier(&session.client, &session.server.synchronous_commit))
-                .map_err(|error| Trouble::Passing(error.to_string()))?;
-            Ok(Asked::Settled(Settled::Committed))
+            confirm(&session, left.max(BARRIER_MIN))?;
+            Ok(Some(Settled::Committed))
         }
-        Some("aborted") => Ok(Asked::Settled(Settled::RolledBack)),
+        Some("aborted") => Ok(Some(Settled::RolledBack)),
         Some(_) => {
             if let Some(old) = old {
                 end(&session, old, "AND state LIKE 'idle in transaction%'");
             }
-            Ok(Asked::Later)
+            Ok(None)
         }
         None => Err(Trouble::Final("the server no longer knows that transaction".to_owned())),
+    }
+}
+
+/// Waits until what is committed is durable wherever it should be, but no longer than `within`.
+fn confirm(session: &Session, within: Duration) -> Result<(), Trouble> {
+    let barrier = session.barrier();
+    let waited = block_on(runtime::run(async move {
+        match tokio::time::timeout(within, barrier).await {
+            Ok(confirmed) => confirmed.map(|()| true).map_err(Error::Server),
+            Err(_) => Ok(false),
+        }
+    }));
+    match waited {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Trouble::Passing(format!(
+            "it is committed on the server, and the replicas did not confirm it within {within:?}"
+        ))),
+        Err(error) => Err(Trouble::Passing(chain(&error))),
     }
 }
 

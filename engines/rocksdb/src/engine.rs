@@ -4,6 +4,7 @@
 //! 1. Between groups nothing is noted.
 //! 2. What is written is the notes of members that completed, in the group's order.
 //! 3. A batch that RocksDB would find fault with after it is in the log is never made.
+//! 4. Of a group that RocksDB had stopped taking before it began, nothing is run.
 
 use std::sync::Arc;
 
@@ -49,6 +50,13 @@ impl Engine for Writer {
 
     fn execute(&mut self, group: &mut Group<Self>) -> Result<Executed, Cause> {
         let db = self.store.db().ok_or(Error::Closed).map_err(cause)?;
+        if let Err(stopped) = self.store.expect_to_write(&db) {
+            let stopped = cause(stopped);
+            while let Some(member) = group.next_member() {
+                group.refuse(member, NotRun::Unavailable(stopped.clone()));
+            }
+            return Ok(Executed { commits: 0 });
+        }
         self.log.clear();
         let ground = Ground::new(&db, &self.families);
         let tx = Transaction::new(ground, &mut self.log, &*self.clock);

@@ -108,6 +108,15 @@ pub enum Error {
         source: rocksdb::Error,
     },
 
+    /// RocksDB takes no more writes, because it could not write out what is in memory, or compact.
+    #[error("{} takes no more writes after a failure; see to its disk, then close and open it again", path.display())]
+    Stopped {
+        /// The database.
+        path: PathBuf,
+        /// What had failed, as RocksDB says it.
+        source: rocksdb::Error,
+    },
+
     /// RocksDB failed inside a transaction.
     #[error("RocksDB could not {doing}")]
     InTransaction {

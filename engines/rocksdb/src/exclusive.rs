@@ -55,7 +55,7 @@ impl Exclusive {
     ///
     /// # Errors
     ///
-    /// What `transaction` returns; [`Error::WriteFailed`] when RocksDB could not write it, and the
+    /// What `transaction` returns; [`Error::Stopped`]; [`Error::WriteFailed`] when RocksDB could not write it, and the
     /// database then accepts nothing more.
     pub fn transact<T, E: From<Error>>(
         &mut self,
@@ -64,6 +64,7 @@ impl Exclusive {
         if self.failed.is_some() {
             return Err(Error::WriteFailed.into());
         }
+        self.store.expect_to_write(&self.db)?;
         let mut log = Log::default();
         let ground = Ground::new(&self.db, &self.families);
         let mut tx = Transaction::new(ground, &mut log, &*self.clock);

@@ -33,9 +33,14 @@ pub(crate) struct Store {
     flush_delay: Duration,
     /// Nanoseconds spent writing the log, where they are counted.
     log_write_ns: Option<AtomicU64>,
+    /// How many failures in the background RocksDB has gone on after.
+    failures_survived: AtomicU64,
     /// `None` once it is closed.
     db: RwLock<Option<Arc<DB>>>,
 }
+
+/// The property that counts failures to write memtables out and to compact.
+const BACKGROUND_ERRORS: &str = "rocksdb.background-errors";
 
 impl Store {
     pub(crate) fn new(
@@ -50,8 +55,30 @@ impl Store {
             wal,
             flush_delay,
             log_write_ns: times_log.then(AtomicU64::default),
+            failures_survived: AtomicU64::default(),
             db: RwLock::new(Some(Arc::new(db))),
         }
+    }
+
+    /// Looks whether RocksDB still takes writes. When it could not write a memtable out, or compact,
+    /// it takes no more, or goes on by itself, as with a disk that was full for a while. Asked before
+    /// a group is written, so that a group which it will not take is known not to be there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stopped`] if it does not.
+    pub(crate) fn expect_to_write(&self, db: &DB) -> Result<(), Error> {
+        let failures = db.property_int_value(BACKGROUND_ERRORS).ok().flatten().unwrap_or(0);
+        if failures == self.failures_survived.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut options = WriteOptions::default();
+        options.disable_wal(self.wal == Wal::Off);
+        // Refused like any other, and where it is not, nothing has changed.
+        db.write_opt(WriteBatch::default(), &options)
+            .map_err(|source| Error::Stopped { path: self.path.clone(), source })?;
+        self.failures_survived.store(failures, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Writes a batch, and counts how long the log took where that is asked for.

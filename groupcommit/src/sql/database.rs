@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Engine, Error, Rows, Statement, StatementResult, StatementsFailure, StatementsTicket,
+    Engine, Error, Rows, Settled, Statement, StatementResult, StatementsFailure, StatementsTicket,
     speak::Speak,
 };
 use crate::{Failure, Limits, Rejected, Stats, Submit as _, Terms, Unknown};
@@ -48,15 +48,6 @@ macro_rules! with {
             Opened::Postgres($engine) => $run,
         }
     };
-}
-
-/// What became of a transaction whose outcome was unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    /// It is in the database, and durable.
-    Committed,
-    /// It is not, and never will be.
-    RolledBack,
 }
 
 /// How to open a database otherwise than [`Database::connect`] does.

@@ -182,21 +182,23 @@ pub(super) fn of_sqlstate(state: &str) -> Kind {
 #[cfg(feature = "mysql")]
 pub(super) fn of_mysql(number: u16, state: &str) -> Kind {
     match number {
-        1062 | 1169 | 1586 => Kind::Unique,
+        1022 | 1062 | 1169 | 1586 | 1859 => Kind::Unique,
         1216 | 1217 | 1451 | 1452 => Kind::ForeignKey,
         1048 | 1364 => Kind::NotNull,
         3819 | 4025 => Kind::Check,
         1644 => Kind::Raised,
-        1213 => Kind::Conflict,
-        1205 => Kind::Busy,
+        1020 | 1213 | 1614 => Kind::Conflict,
+        1205 | 3572 => Kind::Busy,
         1317 | 1969 | 3024 => Kind::Interrupted,
         1264..=1266 | 1292 | 1365..=1367 | 1406 | 1411 | 1690 => Kind::Value,
         1290 | 1792 | 1836 => Kind::ReadOnly,
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 | 1698 => Kind::Privilege,
-        1021 | 1037 | 1038 | 1040 | 1041 | 1114 | 1203 | 1226 => Kind::Resources,
+        1021 | 1037 | 1038 | 1040 | 1041 | 1114 | 1135 | 1203 | 1206 | 1226 | 1461 => {
+            Kind::Resources
+        }
         1030 | 1034 | 1194 | 1195 => Kind::Storage,
         // A node that is in no cluster now; a server that goes down.
-        1047 | 1053 | 1077 | 1079 | 1158..=1161 | 1927 => Kind::Lost,
+        1047 | 1053 | 1077 | 1079 | 1158..=1161 | 1927 | 3169 | 4031 => Kind::Lost,
         _ => match state.get(..2) {
             Some("08") => Kind::Lost,
             Some("22") => Kind::Value,
@@ -244,7 +246,11 @@ mod tests {
             (1048, "23000", Kind::NotNull),
             (4025, "23000", Kind::Check),
             (1213, "40001", Kind::Conflict),
+            (1020, "HY000", Kind::Conflict), // what was read has changed since
             (1205, "HY000", Kind::Busy),
+            (3572, "HY000", Kind::Busy), // NOWAIT
+            (1461, "42000", Kind::Resources),
+            (4031, "HY000", Kind::Lost),
             (1064, "42000", Kind::Statement),
             (1146, "42S02", Kind::Statement),
             (1045, "28000", Kind::Privilege),

@@ -52,8 +52,9 @@ mod speak;
 mod sqlite;
 mod url;
 
-pub use database::{Database, Options, Settled};
+pub use database::{Database, Options};
 pub use error::Error;
+pub use groupcommit_core::Settled;
 pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use kind::Kind;
 pub use rows::Rows;

@@ -2,9 +2,7 @@
 
 use std::{error::Error as StdError, sync::Arc};
 
-use groupcommit_mysql::{
-    Database, Error as MysqlError, Exclusive, Settled as Found, Transaction, mysql_async,
-};
+use groupcommit_mysql::{Database, Error as MysqlError, Exclusive, Transaction, mysql_async};
 
 use super::{
     Error, Kind, Options, Rows, Settled, Statement, StatementResult, kind,
@@ -64,11 +62,7 @@ impl Speak for Mysql {
     }
 
     fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
-        let settled = self.0.resolve(unknown).map_err(Error::from_engine)?;
-        Ok(settled.map(|found| match found {
-            Found::Committed => Settled::Committed,
-            Found::RolledBack => Settled::RolledBack,
-        }))
+        self.0.resolve(unknown).map_err(Error::from_engine)
     }
 
     fn warnings(&self) -> Vec<String> {

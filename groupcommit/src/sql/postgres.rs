@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, sync::Arc};
 
 use groupcommit_postgres::{
-    Database, Error as PostgresError, Exclusive, Settled as Found, Transaction, tokio_postgres,
+    Database, Error as PostgresError, Exclusive, Transaction, tokio_postgres,
 };
 
 use super::{
@@ -63,11 +63,7 @@ impl Speak for Postgres {
     }
 
     fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
-        let settled = self.0.resolve(unknown).map_err(Error::from_engine)?;
-        Ok(settled.map(|found| match found {
-            Found::Committed => Settled::Committed,
-            Found::RolledBack => Settled::RolledBack,
-        }))
+        self.0.resolve(unknown).map_err(Error::from_engine)
     }
 
     fn warnings(&self) -> Vec<String> {

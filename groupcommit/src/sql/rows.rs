@@ -20,6 +20,20 @@ pub(super) enum Inner {
     Postgres(groupcommit_postgres::Rows),
 }
 
+impl Inner {
+    /// Whether the engine counts the rows that a read returns among those affected.
+    fn counts_rows(&self) -> bool {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => false,
+            #[cfg(feature = "mysql")]
+            Self::Mysql(_) => true,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => true,
+        }
+    }
+}
+
 impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rows").field("columns", &self.columns()).finish_non_exhaustive()
@@ -74,6 +88,9 @@ impl Rows {
         result.columns = self.columns();
         while let Some(row) = self.next().await? {
             result.rows.push(row);
+        }
+        if self.inner.counts_rows() {
+            result.rows_affected = result.rows.len() as u64;
         }
         Ok(result)
     }

@@ -11,7 +11,9 @@ fn refused(url: &str) -> Kind {
 
 #[test]
 fn what_is_no_url_is_refused_and_no_password_is_shown() {
-    for url in ["app.db", "oracle://me:secret@host/db", "lmdb:folder", ""] {
+    for url in
+        ["app.db", "oracle://me:secret@host/db", "oracle://me:secret?@host/db", "lmdb:folder", ""]
+    {
         assert_eq!(refused(url), Kind::Url, "{url}");
     }
 }

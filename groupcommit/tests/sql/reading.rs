@@ -36,6 +36,9 @@ fn rows_arrive_as_they_are_taken(place: &Place) {
         let none = db.read_async(&none).await.unwrap();
         assert_eq!((none.columns, none.rows), (vec!["one".to_owned()], Vec::new()));
     });
+    let three = Statement::new("SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3", []);
+    let blocking = db.read(&three).unwrap();
+    assert_eq!(runtime.block_on(db.read_async(&three)).unwrap(), blocking);
     db.close().unwrap();
 }
 

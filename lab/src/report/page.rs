@@ -27,9 +27,9 @@ pub(super) fn page(runs: &[Run]) -> String {
                 main {
                     h1 { "groupcommit: what it does on this disk" }
                     p.lead {
-                        "Durable transactions by who commits them: SQLite alone, and the same SQLite through \
-                         groupcommit, where whatever waits at the same moment shares one flush. Drawn from the \
-                         records alone."
+                        "Durable transactions by who commits them: a database used directly, and the same database \
+                         through groupcommit, where whatever waits at the same moment shares one flush. Drawn \
+                         from the records alone."
                     }
                     @if several {
                         p { "Each chapter is a run of its own. Nothing is compared between them." }
@@ -94,9 +94,9 @@ fn environment(environment: &Environment, warnings: &[String]) -> Markup {
         (
             "Versions",
             format!(
-                "groupcommit {} ({commit}{dirty}), SQLite {}, rusqlite {}, {}, {} build",
+                "groupcommit {} ({commit}{dirty}), {}, rusqlite {}, {}, {} build",
                 environment.versions.groupcommit,
-                environment.versions.sqlite,
+                environment.versions.database(),
                 environment.versions.rusqlite,
                 environment.versions.rustc.split(" (").next().unwrap_or_default(),
                 environment.build_profile
@@ -163,7 +163,7 @@ fn table(table: &Table) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
             table.many[table.columns.len() > 4].dense[table.columns.len() > 10] {
-                caption { (table.caption) }
+                caption { span { (table.caption) } }
                 thead { tr { @for column in &table.columns { th scope="col" { (column) } } } }
                 tbody {
                     @for row in &table.rows {

@@ -16,7 +16,7 @@ pub(super) fn summary(runs: &[Run]) -> String {
         line(
             &mut text,
             &format!(
-                "\n{}, {} cores, {} on {}, flush {:.0} µs at the median; groupcommit {} ({}), SQLite {}; {}.",
+                "\n{}, {} cores, {} on {}, flush {:.0} µs at the median; groupcommit {} ({}), {}; {}.",
                 environment.cpu_model,
                 environment.cpu_cores,
                 environment.os,
@@ -24,7 +24,7 @@ pub(super) fn summary(runs: &[Run]) -> String {
                 environment.flush.overwrite_us.p50,
                 environment.versions.groupcommit,
                 environment.git_commit.get(..12).unwrap_or(&environment.git_commit),
-                environment.versions.sqlite,
+                environment.versions.database(),
                 environment.date,
             ),
         );

@@ -1,6 +1,7 @@
 //! The tables of a report: medians over the repeats, with the spread.
 
 use crate::condition::Condition;
+use crate::engine::Engine;
 use crate::measurement::Measurement;
 use crate::report::case::Case;
 use crate::report::load::{Loop, setting};
@@ -54,7 +55,16 @@ fn cut_short(cases: &[Case<'_>]) -> Option<String> {
     })
 }
 
-/// Pure write. Ratios refer to `wal` with the same rows a transaction, on the same disk.
+/// What ratios of pure write and of the mixed task refer to.
+fn against(disk: Disk) -> &'static str {
+    match disk.engine {
+        None | Some(Engine::Sqlite) => "against wal",
+        Some(Engine::Lmdb | Engine::Rocksdb) => "against sync",
+        Some(Engine::Postgres | Engine::Mysql) => "against connections",
+    }
+}
+
+/// Pure write. Ratios refer to the engine's reference with the same rows a transaction, on the same disk.
 pub(super) fn write(disk: Disk, cases: &[Case<'_>]) -> Table {
     let rate = |m: &Measurement| m.rows_per_second;
     let row = |case: &Case<'_>| {
@@ -96,7 +106,7 @@ pub(super) fn write(disk: Disk, cases: &[Case<'_>]) -> Table {
             "rows",
             "rows/s",
             "least to most",
-            "against wal",
+            against(disk),
             "mean wait, ms",
             "p50 wait, ms",
             "p99 wait, ms",
@@ -147,7 +157,7 @@ pub(super) fn mixed(disk: Disk, cases: &[Case<'_>]) -> Table {
             "CPU system, s",
             "wall an operation, µs",
             "least to most",
-            "against wal",
+            against(disk),
             "p50 of writes, ms",
             "p99 of writes, ms",
             "p50 of reads, ms",
@@ -169,14 +179,13 @@ pub(super) fn threads_name(condition: Condition) -> &'static str {
     }
 }
 
-/// Threads with a document each. Ratios refer to the shared connection with as many threads.
+/// Threads with a document each. Ratios refer to the engine's reference with as many threads.
 pub(super) fn threads(disk: Disk, cases: &[Case<'_>]) -> Table {
     let rate = |m: &Measurement| m.rows_per_second;
     let row = |case: &Case<'_>| {
         let first = case.first();
         let shared = cases.iter().find(|other| {
-            other.first().condition.is_reference_of_threads()
-                && other.first().threads == first.threads
+            other.first().is_reference_of_threads() && other.first().threads == first.threads
         });
         let ratio =
             shared.map(|shared| shared.median(rate)).filter(|&rate| rate > 0.0).map_or_else(
@@ -203,7 +212,11 @@ pub(super) fn threads(disk: Disk, cases: &[Case<'_>]) -> Table {
             "threads",
             "documents/s",
             "least to most",
-            "against a shared connection",
+            match disk.engine {
+                None | Some(Engine::Sqlite) => "against a shared connection",
+                Some(Engine::Lmdb | Engine::Rocksdb) => "against synced commits",
+                Some(Engine::Postgres | Engine::Mysql) => "against a connection a thread",
+            },
             "p50 wait, ms",
             "p99 wait, ms",
             "transactions a group",

@@ -89,9 +89,9 @@ fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
 /// At the most threads with which both were measured.
 fn finding(cases: &[Case<'_>]) -> Option<String> {
     let reference = |threads| {
-        cases.iter().find(|case| {
-            case.first().condition.is_reference_of_threads() && case.first().threads == threads
-        })
+        cases
+            .iter()
+            .find(|case| case.first().is_reference_of_threads() && case.first().threads == threads)
     };
     let merged = cases.iter().filter(|case| case.first().condition == Condition::Merged);
     let (merged, shared) = merged

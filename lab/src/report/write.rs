@@ -122,14 +122,19 @@ fn by_rate(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times {}'s {}; a \
-         caller waited {} ms at the median, against {} ms.",
+        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times the {} of \
+         {}; a caller waited {} ms at the median, against {} ms.",
         heading(*batch),
         grouped(ours.first().in_flight as f64),
         grouped(rate(ours)),
         significant(rate(ours) / rate(wal)),
-        wal.first().condition,
         grouped(rate(wal)),
+        match wal.first().condition {
+            Condition::Connections => {
+                format!("{} connections", grouped(wal.first().in_flight as f64))
+            }
+            condition => condition.to_string(),
+        },
         significant(ours.median(|m| m.latency_ms.p50)),
         significant(wal.median(|m| m.latency_ms.p50)),
     )]
@@ -264,8 +269,8 @@ fn how_to_read() -> Vec<String> {
          answers, the reciprocal of throughput: with 1,000 transactions in flight, a caller waits about \
          1,000 of them. The published figures use the completion interval; our headline uses what a \
          caller waits.",
-        "Conditions differ in how many transactions are in flight: plain SQLite has as many as there are \
-         threads, groupcommit-async has a window of tickets. More in flight means more throughput and a \
+        "Conditions differ in how many transactions are in flight: where a caller waits for each, as many as \
+         there are threads or connections; groupcommit-async has a window of tickets. More in flight means more throughput and a \
          longer wait, and the first chart shows what is left of the one after the other.",
         "A line over time that falls means that later rows are slower, as when a checkpoint or a full \
          cache sets in. Axes by powers of ten: a step to the next line is ten times as much.",

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::condition::Condition;
 use crate::error::Cause;
+use crate::server::with_first_host;
 use crate::web::asynchronous::{Asynchronous, Groupcommit};
 use crate::web::blocking::{Blocking, Bridged, Pool, answer};
 use crate::web::drive::{Answers, drive_async, drive_blocking};
@@ -17,7 +18,7 @@ use crate::web::work::{Place, Range, Request};
 
 /// Over TCP, as the URL says: the client would connect once more, by a socket, where it finds one.
 fn options(url: &str) -> Result<Opts, Cause> {
-    let options = Opts::from_url(&url.replacen("mariadb:", "mysql:", 1))?;
+    let options = Opts::from_url(&with_first_host(url).replacen("mariadb:", "mysql:", 1))?;
     Ok(OptsBuilder::from_opts(options).prefer_socket(false).into())
 }
 

@@ -21,6 +21,7 @@ use std::{
 
 pub mod mysql;
 pub mod postgres;
+pub mod proxy;
 
 /// How long the servers of one set live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

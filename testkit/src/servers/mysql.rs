@@ -194,14 +194,15 @@ impl Servers {
     /// Starts a node, the first of a cluster with `is_first`, and waits until it serves clients.
     fn start_node(&self, node: usize, is_first: bool) -> Result<(), Trouble> {
         let this = &self.nodes[node];
-        let mut server = command_as(is_root().then_some(ACCOUNT), Path::new("mariadbd"));
+        let mut command = command_as(is_root().then_some(ACCOUNT), Path::new("mariadbd"));
         // Only the first option may name the file of the others.
-        server.arg(format!("--defaults-file={}", this.options.display()));
+        command.arg(format!("--defaults-file={}", this.options.display()));
         if is_first {
-            server.arg("--wsrep-new-cluster");
+            command.arg("--wsrep-new-cluster");
         }
-        let mut server =
-            detached(&server).spawn().map_err(failed("start a server with", &this.options))?;
+        let spawn =
+            || detached(&command).spawn().map_err(failed("start a server with", &this.options));
+        let mut server = spawn()?;
         let until = Instant::now() + START_MAX;
         loop {
             let state = match self.kind {
@@ -217,7 +218,11 @@ impl Servers {
                 return Ok(());
             }
             let has_ended = server.try_wait().is_ok_and(|status| status.is_some());
-            if has_ended || Instant::now() > until {
+            let is_late = Instant::now() > until;
+            if has_ended && !is_late && self.kind == Kind::Galera && !is_first {
+                // It gives up where the others, on a busy machine, do not answer in time.
+                server = spawn()?;
+            } else if has_ended || is_late {
                 return Err(Trouble(format!(
                     "the server of {} did not start: {}",
                     this.options.display(),

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, fuzz, hostile, keyed, measured,
+    endure, fuzz, hostile, keyed, measured, on_servers,
     power::records,
     program,
     root::read,
@@ -72,6 +72,11 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["keyed-place"] => keyed::tables::place(),
         ["keyed-transcript"] => keyed::transcript(),
         ["price-of-the-log"] => keyed::tables::wal(),
+        ["servers-summary"] => on_servers::tables::summary(),
+        ["servers-ratios"] => on_servers::tables::ratios(),
+        ["servers-rates"] => on_servers::tables::rates(),
+        ["servers-place"] => on_servers::tables::place(),
+        ["web"] => on_servers::tables::web(),
         ["endurance"] => endure::tables(),
         ["hostile"] => hostile::table(),
         ["simulation"] => simulate::table(),

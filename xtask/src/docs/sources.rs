@@ -14,7 +14,13 @@ use crate::{
 const MAP: &str = "docs/ARCHITECTURE.md";
 
 /// The folders whose every source file is on the map.
-const MAPPED: [&str; 2] = ["core/src", "engines/sqlite/src"];
+const MAPPED: [&str; 5] = [
+    "core/src",
+    "engines/sqlite/src",
+    "engines/server/src",
+    "engines/postgres/src",
+    "engines/mysql/src",
+];
 
 /// The promises, each of which names the tests that hold it.
 const PROMISES: &str = "docs/promises.md";

@@ -8,20 +8,37 @@ use groupcommit::sql::{Database, Engine, Statement, StatementsFailure, Value};
 use crate::ingest::job::Job;
 use crate::ingest::ledger::{Entry, Reject};
 
-const SCHEMA: [&str; 3] = [
-    // One row per target: the records up to the position are decided.
-    "CREATE TABLE IF NOT EXISTS _groupcommit_ingest (id BIGINT PRIMARY KEY, \
-     target VARCHAR(200) NOT NULL UNIQUE, source TEXT NOT NULL, reading TEXT NOT NULL, \
-     position BIGINT NOT NULL, line BIGINT NOT NULL, checksum BIGINT NOT NULL, \
-     finished BIGINT NOT NULL)",
-    // A row for each record behind the position that is decided.
-    "CREATE TABLE IF NOT EXISTS _groupcommit_decided (ingest BIGINT NOT NULL, \
-     record BIGINT NOT NULL, line BIGINT NOT NULL, checksum BIGINT NOT NULL, \
-     PRIMARY KEY (ingest, record))",
-    "CREATE TABLE IF NOT EXISTS _groupcommit_rejects (ingest BIGINT NOT NULL, \
-     record BIGINT NOT NULL, line BIGINT NOT NULL, reason TEXT NOT NULL, content TEXT NOT NULL, \
-     PRIMARY KEY (ingest, record))",
-];
+/// The tables, with the types of the engine for names of targets and for text of any length.
+fn schema(engine: Engine) -> [String; 3] {
+    // MySQL's own TEXT ends at 64 KiB, keeps what the database's character set has, and takes `a` and
+    // `A` for the same.
+    let (name, text) = match engine {
+        Engine::Mysql => (
+            "VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        ),
+        _ => ("VARCHAR(200)", "TEXT"),
+    };
+    [
+        // One row per target: the records up to the position are decided.
+        format!(
+            "CREATE TABLE IF NOT EXISTS _groupcommit_ingest (id BIGINT PRIMARY KEY, \
+             target {name} NOT NULL UNIQUE, source {text} NOT NULL, reading {text} NOT NULL, \
+             position BIGINT NOT NULL, line BIGINT NOT NULL, checksum BIGINT NOT NULL, \
+             finished BIGINT NOT NULL)"
+        ),
+        // A row for each record behind the position that is decided.
+        "CREATE TABLE IF NOT EXISTS _groupcommit_decided (ingest BIGINT NOT NULL, \
+         record BIGINT NOT NULL, line BIGINT NOT NULL, checksum BIGINT NOT NULL, \
+         PRIMARY KEY (ingest, record))"
+            .to_owned(),
+        format!(
+            "CREATE TABLE IF NOT EXISTS _groupcommit_rejects (ingest BIGINT NOT NULL, \
+             record BIGINT NOT NULL, line BIGINT NOT NULL, reason {text} NOT NULL, \
+             content {text} NOT NULL, PRIMARY KEY (ingest, record))"
+        ),
+    ]
+}
 
 /// The statements of one ingest.
 #[derive(Debug)]
@@ -68,9 +85,9 @@ fn integer(number: u64) -> Value {
 impl Ledger {
     /// Creates the tables where they are missing.
     pub(super) fn open(database: &Database, target: &str) -> Result<Self, StatementsFailure> {
-        let schema = SCHEMA.map(|sql| Statement::new(sql, []));
-        database.exclusive(schema.to_vec())?;
         let engine = database.engine();
+        let schema = schema(engine).map(|sql| Statement::new(sql, []));
+        database.exclusive(schema.to_vec())?;
         let ledger = |sql: &str| numbered(engine, sql).into();
         Ok(Self {
             engine,

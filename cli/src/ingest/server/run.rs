@@ -1,37 +1,29 @@
 //! The records in flight: submitted in order, settled in order.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
-use std::time::Instant;
 
 use groupcommit::sql::{
     Database, Engine, Error, Kind, StatementsFailure, StatementsTicket, without_password,
 };
-use groupcommit::{Failure, Limits};
+use groupcommit::{Failure, Limits, Stats};
 
 use crate::exit::{Exit, Problem, explain};
-use crate::ingest::begin::{SQL_TARGET, columns, note_on_header, previous, reading};
+use crate::ingest::begin::{Beginning, SQL_TARGET, columns, note_on_header, previous, reading};
+use crate::ingest::course::{self, Destination, Reached};
 use crate::ingest::job::{Job, Shape, Work};
 use crate::ingest::ledger::{Entry, PREFIX};
-use crate::ingest::measure::Measure;
 use crate::ingest::options::{Format, Options};
-use crate::ingest::pipeline::durable_through;
 use crate::ingest::progress::Progress;
-use crate::ingest::record::{Next, Record};
 use crate::ingest::rejects::RejectsFile;
 use crate::ingest::server::decide::{Plan, reason_of, reject_of, verdict};
 use crate::ingest::server::ledger::{Ledger, Place};
 use crate::ingest::server::table::describe;
 use crate::ingest::stream::Stream;
-use crate::ingest::summary::{Outcome, Summary};
 use crate::ingest::table::insert_statement;
-use crate::ingest::{End, REJECTS_AT_ONCE, TICK_RECORDS, input, interrupt, skip};
+use crate::ingest::{input, interrupt, skip};
 
 /// After so many records the position in the ledger moves over them.
 const ADVANCE_RECORDS: u64 = 4_096;
-
-/// Rejections told one by one where no file collects them.
-const REJECTIONS_TOLD: u64 = 5;
 
 /// A record that is submitted and not settled.
 struct InFlight {
@@ -49,12 +41,11 @@ struct Ingest<'a> {
     /// Decided by an earlier run, beyond the ledger's position.
     decided: HashMap<u64, Place>,
     advancing: Option<StatementsTicket>,
-    rejects: Option<RejectsFile>,
+    reached: Reached,
+    /// The place of what is reached.
     place: Place,
     /// Where the ledger's position is.
     advanced: u64,
-    committed: u64,
-    rejected: u64,
 }
 
 /// Runs the subcommand for a server.
@@ -116,10 +107,10 @@ pub(crate) fn run(options: &Options, engine: Engine, url: &str) -> Result<Exit, 
             .map_err(|failure| cannot("begin the ingest in", &failure))?
     };
     skip(&mut stream, &target, &entry)?;
-    let rejects = match &options.rejects {
-        Some(file) => Some(open_rejects(file, options, &ledger, &database, entry.id, &shown)?),
-        None => None,
-    };
+    let rejects = RejectsFile::restore(options, None, |after, at_most| {
+        let batch = ledger.rejects(&database, entry.id, after, at_most);
+        batch.map_err(|failure| cannot("read the rejected records in", &failure))
+    })?;
     let insert = match layout.format {
         Format::Sql => String::new(),
         _ => insert_statement(engine, &target, &columns),
@@ -135,176 +126,82 @@ pub(crate) fn run(options: &Options, engine: Engine, url: &str) -> Result<Exit, 
         in_flight: VecDeque::with_capacity(window),
         decided,
         advancing: None,
-        rejects,
+        reached: Reached::behind(&entry, rejects),
         place,
         advanced: entry.position,
-        committed: 0,
-        rejected: 0,
     };
-    ingest.run(&mut stream, &shape, &entry, resumed, target, note.as_deref())
+    let beginning = Beginning { target, entry, resumed, shape, note };
+    course::run(options, &mut stream, ingest, beginning)
 }
 
-/// Opens the rejects file and fills it with the verdicts of earlier runs.
-fn open_rejects(
-    file: &Path,
-    options: &Options,
-    ledger: &Ledger,
-    database: &Database,
-    id: i64,
-    shown: &str,
-) -> Result<RejectsFile, Problem> {
-    let same = |other: &Path| matches!((file.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
-    if options.input.as_deref().is_some_and(same) {
-        return Err(Problem::environment(format!(
-            "--rejects {} would overwrite the input: choose another file",
-            file.display()
-        )));
+impl Destination for Ingest<'_> {
+    fn reached(&self) -> &Reached {
+        &self.reached
     }
-    let mut rejects = RejectsFile::create(file)?;
-    let mut after = 0;
-    loop {
-        let batch = ledger.rejects(database, id, after, REJECTS_AT_ONCE).map_err(|failure| {
-            let why = explain(&failure);
-            Problem::environment(format!("cannot read the rejected records in {shown}: {why}"))
-        })?;
-        let Some(last) = batch.last() else { return Ok(rejects) };
-        after = last.record;
-        batch.iter().try_for_each(|reject| rejects.add(reject))?;
-    }
-}
 
-impl Ingest<'_> {
-    fn run(
-        mut self,
-        stream: &mut Stream,
-        shape: &Shape,
-        entry: &Entry,
-        resumed: bool,
-        target: String,
-        note: Option<&str>,
-    ) -> Result<Exit, Problem> {
-        let begun = Instant::now();
-        let mut progress =
-            Progress::begin(self.options.quiet, stream.size_bytes, stream.read_bytes.clone());
-        let warnings = self.database.warnings();
-        warnings.iter().for_each(|warning| progress.note(&format!("warning: {warning}")));
-        if let Some(note) = note {
-            progress.note(note);
+    fn reached_mut(&mut self) -> &mut Reached {
+        &mut self.reached
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.database.warnings()
+    }
+
+    fn stats(&self) -> Stats {
+        self.database.stats()
+    }
+
+    fn take(&mut self, job: Job, progress: &Progress) -> Result<(), Problem> {
+        if let Some(decided) = self.decided.remove(&job.record) {
+            return self.pass_over(&job, decided, progress);
         }
-        let fed = self.feed(stream, shape, &mut progress);
-        let fed = fed.and_then(|end| self.settle(0, &progress).map(|()| end));
+        self.settle(self.options.in_flight as usize - 1, progress)?;
+        self.submit(job);
+        Ok(())
+    }
+
+    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
+        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
+            self.settle_first(progress)?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, progress: &Progress) -> Result<(), Problem> {
+        self.settle(0, progress)
+    }
+
+    fn abandon(&mut self) {
         for waiting in self.in_flight.drain(..) {
-            // Behind a stop: whatever it came to, the ledger knows.
+            // Whatever it came to, the ledger knows.
             drop(waiting.ticket.wait());
         }
-        let mut outcome = Outcome::Complete;
-        let mut problem = match fed {
-            Ok(End::Input) => self.finish(entry.finished).err(),
-            Ok(End::Signal) => {
-                outcome = Outcome::Interrupted;
-                Some(Problem::interrupted(format!(
-                    "interrupted: {}, nothing behind it was ingested; the same command with --resume continues",
-                    self.durable()
-                )))
-            }
-            Ok(End::Unreadable(error)) => Some(Problem::environment(format!(
-                "cannot read {} behind record {} ({error}): {}; check that the file is whole, then use --resume",
-                stream.name,
-                stream.number,
-                self.durable()
-            ))),
-            Err(stop) => Some(stop),
-        };
-        if let Some(rejects) = self.rejects.take() {
-            problem = problem.or(rejects.finish().err());
+    }
+
+    fn finish(&mut self, already: bool) -> Result<(), Problem> {
+        if already && self.reached.records() == 0 {
+            return Ok(());
         }
-        outcome = match &problem {
-            Some(Problem { exit: Exit::Unknown, .. }) => Outcome::Unknown,
-            Some(Problem { exit: Exit::Environment, .. }) => Outcome::Stopped,
-            _ => outcome,
-        };
-        let seconds = begun.elapsed().as_secs_f64();
-        progress.end();
-        let measure = Measure::of(&self.database.stats());
-        let records = self.committed + self.rejected;
-        let summary = Summary {
-            target,
-            source: stream.name.clone(),
-            outcome,
-            durable: outcome != Outcome::Unknown && warnings.is_empty(),
-            records,
-            committed: self.committed,
-            rejected: self.rejected,
-            resumed_from: resumed.then_some(entry.position),
-            position: self.place.position,
-            line: self.place.line,
-            rejected_in_all: entry.rejected + self.rejected,
-            seconds,
-            records_per_second: records as f64 / seconds.max(1e-9),
-            latency_ms: measure.latency_ms.filter(|_| records > 0),
-            group_transactions_mean: measure.group_transactions_mean,
-            flushes: measure.flushes,
-            problem: problem.as_ref().map(ToString::to_string),
-        };
-        summary.print(self.options.json)?;
-        let closed = self.database.close().map_err(|error| {
+        if let Some(before) = self.advancing.take() {
+            before.wait().map_err(|failure| self.stop(self.place.position, &failure))?;
+        }
+        let plan = self.plan.ledger.advance(self.plan.id, self.place, true);
+        let noted = self.database.transact(plan);
+        noted.map(drop).map_err(|failure| self.stop(self.place.position, &failure))
+    }
+
+    fn close(&mut self) -> Result<(), Problem> {
+        self.database.close().map_err(|error| {
             Problem::unknown(format!(
                 "cannot close {}: {}; use --resume, which continues from what the server has",
                 self.shown,
                 explain(&error)
             ))
-        });
-        match problem {
-            Some(problem) => Err(problem),
-            None => closed.map(|()| summary.exit()),
-        }
+        })
     }
+}
 
-    fn durable(&self) -> String {
-        durable_through(self.place.position, self.place.line)
-    }
-
-    /// Reads records and submits them until the input ends or something stops it.
-    fn feed(
-        &mut self,
-        stream: &mut Stream,
-        shape: &Shape,
-        progress: &mut Progress,
-    ) -> Result<End, Problem> {
-        let window = self.options.in_flight as usize;
-        let mut record = Record::default();
-        loop {
-            if interrupt::requested() {
-                return Ok(End::Signal);
-            }
-            let next = match stream.next(&mut record) {
-                Ok(next) => next,
-                Err(error) => return Ok(End::Unreadable(error)),
-            };
-            match next {
-                Next::Record => {
-                    let job = Job::new(stream.number, stream.checksum(), &record, shape);
-                    if let Some(decided) = self.decided.remove(&job.record) {
-                        self.pass_over(&job, decided, progress)?;
-                    } else {
-                        self.settle(window - 1, progress)?;
-                        self.submit(job);
-                    }
-                }
-                Next::Idle => self.settle_resolved(progress)?,
-                Next::End => return Ok(End::Input),
-            }
-            if next == Next::Idle || stream.number.is_multiple_of(TICK_RECORDS) {
-                let (done, rejected) = (self.committed + self.rejected, self.rejected);
-                if progress.tick(|| self.database.stats(), done, rejected)
-                    && let Some(rejects) = &mut self.rejects
-                {
-                    rejects.flush()?;
-                }
-            }
-        }
-    }
-
+impl Ingest<'_> {
     /// An earlier run decided this record, if it is the same.
     fn pass_over(&mut self, job: &Job, decided: Place, progress: &Progress) -> Result<(), Problem> {
         if decided.checksum != job.checksum {
@@ -328,13 +225,6 @@ impl Ingest<'_> {
     fn settle(&mut self, most: usize, progress: &Progress) -> Result<(), Problem> {
         self.settle_resolved(progress)?;
         while self.in_flight.len() > most {
-            self.settle_first(progress)?;
-        }
-        Ok(())
-    }
-
-    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
-        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
             self.settle_first(progress)?;
         }
         Ok(())
@@ -393,22 +283,16 @@ impl Ingest<'_> {
     fn settled(&mut self, job: &Job, progress: &Progress) -> Result<(), Problem> {
         self.move_to(job);
         let Work::Verdict(reason) = &job.work else {
-            self.committed += 1;
+            self.reached.committed += 1;
             return self.advance();
         };
-        self.rejected += 1;
-        if let Some(file) = &mut self.rejects {
-            file.add(&reject_of(job, reason))?;
-        } else if self.rejected <= REJECTIONS_TOLD {
-            progress.note(&format!("record {} (line {}) rejected: {reason}", job.record, job.line));
-        } else if self.rejected == REJECTIONS_TOLD + 1 {
-            progress.note("more records are rejected; --rejects FILE lists all, so does the table _groupcommit_rejects");
-        }
+        self.reached.reject(&reject_of(job, reason), progress)?;
         self.advance()
     }
 
     fn move_to(&mut self, job: &Job) {
         self.place = Place { position: job.record, line: job.line, checksum: job.checksum };
+        self.reached.move_to(job.record, job.line);
     }
 
     /// Moves the ledger's position from time to time, behind what is decided.
@@ -425,22 +309,9 @@ impl Ingest<'_> {
         Ok(())
     }
 
-    /// Notes durably that the end of the input was reached.
-    fn finish(&mut self, already: bool) -> Result<(), Problem> {
-        if already && self.committed + self.rejected == 0 {
-            return Ok(());
-        }
-        if let Some(before) = self.advancing.take() {
-            before.wait().map_err(|failure| self.stop(self.place.position, &failure))?;
-        }
-        let plan = self.plan.ledger.advance(self.plan.id, self.place, true);
-        let noted = self.database.transact(plan);
-        noted.map(drop).map_err(|failure| self.stop(self.place.position, &failure))
-    }
-
     /// Why no more records are submitted.
     fn stop(&self, record: u64, failure: &StatementsFailure) -> Problem {
-        let (shown, durable) = (&self.shown, self.durable());
+        let (shown, durable) = (&self.shown, self.reached.durable());
         if let Failure::Unknown(unknown) = failure {
             return Problem::unknown(format!(
                 "the outcome of the records from {record} on is unknown ({}); {durable}; use --resume, which \

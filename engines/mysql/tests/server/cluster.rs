@@ -7,12 +7,14 @@ use std::{
 };
 
 use groupcommit_mysql::{Database, Failure, Settled, Statement, Value};
-use groupcommit_testkit::servers::mysql::{Kind, Servers};
+use groupcommit_testkit::servers::{
+    mysql::{Kind, Servers},
+    proxy::Cut,
+};
 
 use crate::{
     contention::{count_together, zeroes},
     cuts::{an_unknown_is_resolved_later, commits_once_whatever_is_cut},
-    proxy::Cut,
     server::{at, cluster, database_through, ids, insert, start},
     together::one_failing_among_a_thousand,
 };

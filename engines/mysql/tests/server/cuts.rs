@@ -8,11 +8,13 @@ use std::time::Duration;
 use groupcommit_mysql::{
     Database, Error, Failure, NotRun, Rejected, Settled, Statement, Value, Warning,
 };
-use groupcommit_testkit::servers::mysql::{Kind, Servers};
+use groupcommit_testkit::servers::{
+    mysql::{Kind, Servers},
+    proxy::Cut,
+};
 
 use crate::{
-    proxy::{Cut, Proxy},
-    server::{at, database_through, ids, insert, shared, start},
+    server::{at, database_through, ids, insert, proxy, shared, start},
     together::in_one_group,
 };
 
@@ -22,7 +24,7 @@ fn times() -> i64 {
 
 /// Cuts again and again; every transaction must commit all the same, once.
 pub(crate) fn commits_once_whatever_is_cut(servers: &Servers, cut: Cut) {
-    let proxy = Proxy::new(servers.port(0));
+    let proxy = proxy(servers.port(0));
     let url = database_through(servers, &at(proxy.port));
     let db = Database::open(&url).unwrap();
     let total = Statement::new("UPDATE t SET v = v + 1 WHERE id = -1", []);
@@ -75,7 +77,7 @@ fn a_connection_lost_after_the_commit_is_settled() {
 pub(crate) fn an_unknown_is_resolved_later(servers: &Servers, node: usize, cut: Cut) {
     let mut settled = [0, 0];
     for round in 0..times() {
-        let proxy = Proxy::new(servers.port(0));
+        let proxy = proxy(servers.port(0));
         let url = database_through(servers, &at(proxy.port));
         let db = Database::options()
             .settle_max(Duration::ZERO)
@@ -120,7 +122,7 @@ fn an_outcome_that_stays_unknown_after_the_commit_is_resolved_later() {
 
 #[test]
 fn a_server_that_cannot_be_reached_leaves_transactions_not_run_and_serves_on_when_it_is_back() {
-    let proxy = Proxy::new(shared().port(0));
+    let proxy = proxy(shared().port(0));
     let url = database_through(shared(), &at(proxy.port));
     let db = Database::options().reconnect_max(Duration::ZERO).open(&url).unwrap();
     proxy.refuse_after_cut();
@@ -146,7 +148,7 @@ fn a_crash_of_the_server_between_two_groups_costs_a_connection() {
 
 #[test]
 fn without_its_table_a_lost_commit_stays_unknown_and_is_said_to() {
-    let proxy = Proxy::new(shared().port(0));
+    let proxy = proxy(shared().port(0));
     let url = database_through(shared(), &at(proxy.port));
     let name = url.rsplit('/').next().unwrap();
     shared()

@@ -157,3 +157,38 @@ fn what_is_stored_is_what_was_given() {
     assert_eq!(row.pop(), Some(Value::Int(1)));
     assert_eq!(row, values[..8]);
 }
+
+#[test]
+fn every_value_comes_back_where_the_server_ignores_the_clients_character_set() {
+    let servers = crate::server::start(groupcommit_testkit::servers::mysql::Kind::Single);
+    // In which a backslash can be the second half of a letter.
+    let options = ["character-set-client-handshake=OFF", "character-set-server=gbk"];
+    servers.crash_and_restart(&options).unwrap();
+    let db = Database::open(&servers.url()).unwrap();
+    let values = ["小\\' , 'x", "\u{801}\\", "漢字 😀"].map(Value::from);
+    come_back(&db, &values).unwrap();
+    let select = || Statement::new("SELECT ?, ?, ?", values.clone());
+    let rows = |results: Vec<Vec<Value>>| assert_eq!(results.concat(), values);
+    rows(db.submit_statements(vec![select()]).wait().unwrap().remove(0).rows);
+    let alone = select();
+    rows(db.exclusive(move |db| db.run(&alone)).unwrap().rows);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn an_exclusive_that_changes_how_texts_are_read_is_followed() {
+    let db = Database::open(&database()).unwrap();
+    let value = Value::from(r"a\b' 漢字");
+    let select = Statement::new("SELECT ?", [value.clone()]);
+    let rows = db.exclusive(move |alone| {
+        let mut rows = Vec::new();
+        for sql_mode in ["NO_BACKSLASH_ESCAPES", ""] {
+            alone.run(&Statement::new(format!("SET SESSION sql_mode = '{sql_mode}'"), []))?;
+            rows.append(&mut alone.run(&select)?.rows);
+        }
+        alone.batch("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'; SET NAMES gbk")?;
+        rows.append(&mut alone.run(&select)?.rows);
+        Ok::<_, groupcommit_mysql::Error>(rows)
+    });
+    assert_eq!(rows.unwrap(), [[value.clone()], [value.clone()], [value]]);
+}

@@ -9,7 +9,6 @@ mod conformance;
 mod contention;
 mod cuts;
 mod literals;
-mod proxy;
 mod reading;
 mod refused;
 mod server;

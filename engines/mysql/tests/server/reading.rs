@@ -1,6 +1,6 @@
 //! Reads over a bounded number of connections.
 
-use std::{pin::pin, thread};
+use std::{future::poll_fn, pin::pin, task::Poll, thread};
 
 use groupcommit_mysql::{Database, Failure, Rejected, Statement, Value, mysql_async};
 
@@ -67,4 +67,37 @@ fn a_read_writes_nothing_and_goes_on_after_its_connection_was_ended() {
     assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
     db.submit_statements(vec![insert(3)]).wait().unwrap();
     assert_eq!(crate::server::ids(&db), [1, 3]);
+}
+
+#[test]
+fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::options().readers(1).open(&url).unwrap();
+    let count = |what: &str| {
+        let sql = format!(
+            "SELECT count(*) FROM information_schema.processlist WHERE db = '{name}' AND {what}"
+        );
+        shared().sql(&sql).unwrap().trim().to_owned()
+    };
+    let long = [
+        Statement::new("SELECT SLEEP(100)", []),
+        // More than is read ahead.
+        Statement::new("SELECT SLEEP(seq > 20000), REPEAT('x', 1000) FROM seq_1_to_30000", []),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for statement in long {
+        let mut read = Box::pin(db.read_rows(&statement));
+        runtime.block_on(poll_fn(|cx| {
+            drop(read.as_mut().poll(cx));
+            Poll::Ready(())
+        }));
+        while count("info LIKE 'SELECT SLEEP%'") == "0" {}
+        drop(read);
+        assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
+        // The server lists it until it has told the client.
+        while count("info LIKE 'SELECT SLEEP%'") != "0" {}
+        // The one that writes, and the one that reads.
+        while count("true") != "2" {}
+    }
 }

@@ -3,7 +3,10 @@
 use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Value, Warning};
 use groupcommit_testkit::servers::mysql::Kind;
 
-use crate::server::{ids, insert, open, start};
+use crate::{
+    server::{ids, insert, open, start},
+    together::{code, in_one_group},
+};
 
 #[test]
 fn a_server_that_does_not_flush_is_refused_and_torn_pages_are_warned_of() {
@@ -96,4 +99,50 @@ fn an_exclusive_that_leaves_a_transaction_open_is_rejected_and_undone() {
     assert!(matches!(left, Err(Failure::Rejected(Rejected::Engine(_)))), "{left:?}");
     db.submit_statements(vec![insert(1)]).wait().unwrap();
     assert_eq!(ids(&db), [1]);
+}
+
+#[test]
+fn a_colon_is_no_parameter() {
+    let db = open();
+    let select = |sql: &str, params: Vec<Value>| {
+        let (first, asked, last) = in_one_group(&db, || {
+            let id = i64::try_from(sql.len()).unwrap();
+            let [first, last] = [id, -id].map(insert).map(|plan| db.submit_statements(vec![plan]));
+            (first, db.submit_statements(vec![Statement::new(sql, params)]), last)
+        });
+        first.wait().unwrap();
+        last.wait().unwrap();
+        asked.wait()
+    };
+    let differs = select("SELECT ?-':a' AS d", vec![1.into()]).unwrap();
+    assert_eq!(differs[0].rows, [[Value::Float(1.0)]]);
+    assert_eq!(code(select("SELECT :a, ?", vec![1.into()])), 1064); // a syntax error
+    assert_eq!(db.stats().reruns, 0);
+}
+
+#[test]
+fn a_server_that_prepares_no_more_statements_runs_them() {
+    let servers = start(Kind::Single);
+    let db = Database::open(&servers.url()).unwrap();
+    db.exclusive(|alone| alone.batch("CREATE TABLE t (id BIGINT PRIMARY KEY, v TEXT NOT NULL)"))
+        .unwrap();
+    servers.sql("SET GLOBAL max_prepared_stmt_count = 0").unwrap();
+    db.submit_statements(vec![insert(1)]).wait().unwrap();
+    assert_eq!(ids(&db), [1]);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn what_has_statements_of_its_own_is_made_alone() {
+    let db = open();
+    let trigger = "CREATE TRIGGER louder BEFORE INSERT ON t FOR EACH ROW \
+                   BEGIN SET NEW.v = UPPER(NEW.v); SET NEW.v = CONCAT(NEW.v, '!'); END";
+    let make =
+        move |sql: &'static str| db.exclusive(move |alone| alone.run(&Statement::new(sql, [])));
+    make(trigger).unwrap();
+    let two = make("INSERT INTO t VALUES (1, 'a'); INSERT INTO t VALUES (2, 'b')");
+    assert!(matches!(two, Err(Failure::Rejected(Rejected::Caller(Error::Several)))), "{two:?}");
+    make("INSERT INTO t VALUES (3, 'c')").unwrap();
+    let found = make("SELECT * FROM t").unwrap();
+    assert_eq!(found.rows, [[Value::Int(3), "C!".into()]]);
 }

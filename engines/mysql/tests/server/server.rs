@@ -9,6 +9,7 @@ use groupcommit_mysql::{Database, Statement, Value};
 use groupcommit_testkit::servers::{
     Life,
     mysql::{self, INSTALL, Kind, Servers},
+    proxy::{Marks, Proxy},
 };
 
 /// Starts servers that end with this process.
@@ -35,6 +36,12 @@ pub(crate) fn shared() -> &'static Servers {
 pub(crate) fn cluster() -> &'static Servers {
     static SHARED: OnceLock<Servers> = OnceLock::new();
     SHARED.get_or_init(|| start(Kind::Galera))
+}
+
+/// A proxy before the server at `port` that knows this engine's groups.
+pub(crate) fn proxy(port: u16) -> Proxy {
+    let marks = Marks { begin: b"START TRANSACTION\n;SAVEPOINT", commit: b"\n;COMMIT" };
+    Proxy::new(port, marks).unwrap()
 }
 
 /// A new database on `servers`, with the table `t`; its URL, for a client that connects to `hosts`.

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use groupcommit_postgres::{Database, Failure, NotRun, Settled, Statement, Value};
+use groupcommit_testkit::servers::proxy::Cut;
 
 use crate::{
-    proxy::{Cut, Proxy},
-    server::{ids, insert, schema_through, shared},
+    server::{ids, insert, proxy, schema_through, shared},
     together::in_one_group,
 };
 
@@ -19,7 +19,7 @@ fn times() -> i64 {
 
 /// Cuts again and again; every transaction must commit all the same, once.
 fn commits_once_whatever_is_cut(cut: Cut) {
-    let proxy = Proxy::new(shared().port());
+    let proxy = proxy(shared().port());
     let url = schema_through(shared(), proxy.port);
     let db = Database::open(&url).unwrap();
     let total = Statement::new("UPDATE t SET v = (v::int + 1)::text WHERE id = -1 RETURNING v", []);
@@ -71,7 +71,7 @@ fn a_connection_lost_after_the_commit_is_settled() {
 fn an_unknown_is_resolved_later(cut: Cut) {
     let mut settled = [0, 0];
     for round in 0..times() {
-        let proxy = Proxy::new(shared().port());
+        let proxy = proxy(shared().port());
         let url = schema_through(shared(), proxy.port);
         let db = Database::options()
             .settle_max(Duration::ZERO)
@@ -114,7 +114,7 @@ fn an_outcome_that_stays_unknown_after_the_commit_is_resolved_later() {
 
 #[test]
 fn a_server_that_cannot_be_reached_leaves_transactions_not_run_and_serves_on_when_it_is_back() {
-    let proxy = Proxy::new(shared().port());
+    let proxy = proxy(shared().port());
     let url = schema_through(shared(), proxy.port);
     let db = Database::options().reconnect_max(Duration::ZERO).open(&url).unwrap();
     proxy.refuse_after_cut();
@@ -136,4 +136,58 @@ fn a_crash_of_the_server_between_two_groups_costs_a_connection() {
     }
     assert_eq!(ids(&db), [0, 1, 2, 3, 4]);
     servers.stop().unwrap();
+}
+
+/// Of a group of which many fail, and which so takes more than one commit, the second is lost and the
+/// server stays out of reach: what was committed before is no less sure for it, and each outcome is
+/// that of its own commit.
+fn only_the_lost_commit_is_unknown(cut: Cut) {
+    let proxy = proxy(shared().port());
+    let url = schema_through(shared(), proxy.port);
+    let db = Database::options()
+        .settle_max(Duration::ZERO)
+        .reconnect_max(Duration::ZERO)
+        .open(&url)
+        .unwrap();
+    // Prepares the statement, so that the group is sent without a pause.
+    db.submit_statements(vec![insert(1_000)]).wait().unwrap();
+    let fails = |id: i64| id % 10 == 9;
+    let tickets = in_one_group(&db, || {
+        proxy.refuse_after_cut();
+        proxy.cut_later(1, cut);
+        let submit = |id| db.submit_statements(vec![insert(if fails(id) { id - 1 } else { id })]);
+        (0..200).map(submit).collect::<Vec<_>>()
+    });
+    let outcomes: Vec<_> = tickets.into_iter().map(groupcommit_postgres::Ticket::wait).collect();
+    let direct = url.replace(&proxy.port.to_string(), &shared().port().to_string());
+    let again = Database::open(&direct).unwrap();
+    let there = ids(&again);
+    let mut counts = [0; 4];
+    for (id, outcome) in (0_i64..).zip(outcomes) {
+        let is_there = there.contains(&id);
+        let (kind, expected) = match outcome {
+            Ok(_) => (0, true),
+            Err(Failure::Unknown(unknown)) => {
+                (1, again.resolve(&unknown).unwrap() == Some(Settled::Committed))
+            }
+            Err(Failure::Rejected(_)) if fails(id) => (2, false),
+            Err(Failure::NotRun(_)) => (3, false),
+            other => panic!("{id}: {other:?}"),
+        };
+        assert_eq!(is_there, expected, "{cut:?}: {id}, {counts:?}");
+        counts[kind] += 1;
+    }
+    let [committed, unknown, rejected, _] = counts;
+    assert!(committed > 0 && unknown > 0 && rejected > 0, "{cut:?}: {counts:?}");
+    assert_eq!(proxy.cuts(), 1);
+}
+
+#[test]
+fn a_later_commit_that_is_lost_before_it_arrives_leaves_the_earlier_ones_sure() {
+    only_the_lost_commit_is_unknown(Cut::Before);
+}
+
+#[test]
+fn a_later_commit_whose_answer_is_lost_leaves_the_earlier_ones_sure() {
+    only_the_lost_commit_is_unknown(Cut::After);
 }

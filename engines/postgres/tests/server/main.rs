@@ -7,7 +7,6 @@
 mod conformance;
 mod contention;
 mod cuts;
-mod proxy;
 mod reading;
 mod refused;
 mod replicated;

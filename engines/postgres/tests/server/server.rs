@@ -9,6 +9,7 @@ use groupcommit_postgres::{Database, Statement, Value};
 use groupcommit_testkit::servers::{
     Life,
     postgres::{self, INSTALL, Kind, Servers},
+    proxy::{Marks, Proxy},
 };
 
 /// Starts servers that end with this process.
@@ -29,6 +30,12 @@ pub(crate) fn start(kind: Kind) -> Servers {
 pub(crate) fn shared() -> &'static Servers {
     static SHARED: OnceLock<Servers> = OnceLock::new();
     SHARED.get_or_init(|| start(Kind::Single))
+}
+
+/// A proxy before the server at `port` that knows this engine's groups.
+pub(crate) fn proxy(port: u16) -> Proxy {
+    let marks = Marks { begin: b"BEGIN\0", commit: b"synchronous_commit = on; COMMIT\0" };
+    Proxy::new(port, marks).unwrap()
 }
 
 /// A new schema on `servers`, with the table `t`; its URL, for a client that connects to `port`.

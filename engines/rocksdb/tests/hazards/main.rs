@@ -1,6 +1,7 @@
 //! What is known to go wrong with RocksDB: each has a test that fails without its defence.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod background_failure;
 mod closing;
 mod column_families;
 mod log_failure;
