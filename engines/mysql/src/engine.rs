@@ -178,10 +178,9 @@ impl Writer {
         }
         if session.server.has_record {
             // The table may have been made anew. No outcome is open here, or nothing would run.
-            let opened = session.run_now(self.record.open().as_bytes(), |_, _| {});
-            opened.map_err(|failed| Error::Connect {
+            session.begin_record(self.record).map_err(|error| Error::Connect {
                 server: self.connector.shown(),
-                source: Arc::new(failed.error),
+                source: Arc::new(error),
             })?;
         }
         Ok(session)

@@ -12,7 +12,7 @@ use crate::{
     flusher::Flusher,
     readers::Readers,
     record,
-    session::{Connector, Failed, Session, Use},
+    session::{Connector, Session, Use},
     url,
 };
 
@@ -144,8 +144,7 @@ impl Options {
         let mut session = connector.connect(Use::Write)?;
         let record = record::Pipeline::new();
         if session.server.has_record {
-            let begun = session.run_now(record.open().as_bytes(), |_, _| {});
-            begun.map_err(|Failed { error, .. }| Error::Server(error))?;
+            session.begin_record(record).map_err(Error::Server)?;
         }
         let warnings = warnings_of(&session);
         for warning in &warnings {

@@ -263,8 +263,22 @@ fn prepare_session(used: Use, is_clustered: bool) -> String {
     text
 }
 
-/// Whether the table of outcomes is there; makes it where that is allowed.
+/// How often what others were in the way of is tried on connecting.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// Whether the table of outcomes is there; makes it where that is allowed. Begins again where another
+/// makes it at the same time, which in a cluster ends whatever uses it.
 async fn look_for_record(conn: &mut Conn) -> Answer<bool> {
+    let mut attempts = 1;
+    loop {
+        match look_once_for_record(conn).await {
+            Err(error) if is_transient(&error) && attempts < ATTEMPTS_MAX => attempts += 1,
+            other => return other,
+        }
+    }
+}
+
+async fn look_once_for_record(conn: &mut Conn) -> Answer<bool> {
     for text in [record::LOOK, record::CREATE, record::LOOK] {
         match conn.query_drop(text).await {
             Ok(()) if text == record::LOOK => {
@@ -272,7 +286,7 @@ async fn look_for_record(conn: &mut Conn) -> Answer<bool> {
                 return Ok(true);
             }
             Ok(()) => {}
-            Err(error) if is_lost(&error) => return Err(error),
+            Err(error) if is_lost(&error) || is_transient(&error) => return Err(error),
             Err(error) => tracing::debug!(%error, "the table of outcomes"),
         }
     }
@@ -354,6 +368,20 @@ impl Session {
             }
             each(done, result);
             done += 1;
+        }
+    }
+
+    /// Writes the row of `record` that stays.
+    pub(crate) fn begin_record(&mut self, record: record::Pipeline) -> Answer<()> {
+        let mut attempts = 1;
+        loop {
+            match self.run_now(record.open().as_bytes(), |_, _| {}) {
+                Ok(()) => return Ok(()),
+                Err(Failed { error, .. }) if is_transient(&error) && attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                }
+                Err(Failed { error, .. }) => return Err(error),
+            }
         }
     }
 

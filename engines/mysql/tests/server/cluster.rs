@@ -51,6 +51,24 @@ fn conflicts_between_nodes_run_again_until_each_has_counted_once() {
 }
 
 #[test]
+fn those_who_open_it_on_two_nodes_at_once_are_in_nobodys_way() {
+    for _ in 0..10 {
+        let first = database_through(cluster(), &at(cluster().port(0)));
+        let second = first.replace(&at(cluster().port(0)), &at(cluster().port(1)));
+        cluster().sql_on(1, "SET wsrep_sync_wait = 15; SELECT 1").unwrap();
+        thread::scope(|scope| {
+            for url in [&first, &second, &first, &second] {
+                scope.spawn(move || {
+                    let db = Database::open(url).unwrap();
+                    assert!(db.warnings().is_empty(), "{:?}", db.warnings());
+                    db.close().unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
 fn a_connection_lost_before_the_commit_costs_another_attempt() {
     commits_once_whatever_is_cut(cluster(), Cut::Before);
 }
