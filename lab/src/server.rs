@@ -30,9 +30,7 @@ impl Schema {
                 format!("{url}{joint}options=-c%20search_path%3D{name}")
             }
             // A schema is a database there.
-            _ => url
-                .rsplit_once('/')
-                .map_or_else(|| url.to_owned(), |(server, _)| format!("{server}/{name}")),
+            _ => with_database(url, &name),
         };
         Ok(Self { database, name, url })
     }
@@ -52,6 +50,16 @@ impl Schema {
             .close()
             .map_err(|error| failed("close the connections to", &self.url)(error.into()))
     }
+}
+
+/// The URL with that database in place of its own, if it has one, and with its options.
+fn with_database(url: &str, name: &str) -> String {
+    let (before, options) = url.find('?').map_or((url, ""), |at| url.split_at(at));
+    let place = before.find("://").map_or(0, |at| at + 3);
+    // A slash before it would be a part of the password.
+    let host = before.rfind('@').map_or(place, |at| at + 1);
+    let end = before[host..].find('/').map_or(before.len(), |at| host + at);
+    format!("{}/{name}{options}", &before[..end])
 }
 
 /// What the server at `url` calls itself, and how many others take part in a commit.
@@ -120,10 +128,24 @@ pub(crate) fn failed(
     move |source| LabError::Database { action, path: std::path::PathBuf::clone(&path), source }
 }
 
-#[cfg(all(test, feature = "mysql"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_url_gets_a_database_whether_it_has_one_or_not() {
+        for (url, expected) in [
+            ("mysql://root@host:1/test", "mysql://root@host:1/new"),
+            ("mysql://root@host:1", "mysql://root@host:1/new"),
+            ("mysql://host/", "mysql://host/new"),
+            ("mysql://a:b/c@x:1,y:2/db?pem=/a/b&c=d", "mysql://a:b/c@x:1,y:2/new?pem=/a/b&c=d"),
+            ("mysql://root@host?ssl-mode=required", "mysql://root@host/new?ssl-mode=required"),
+        ] {
+            assert_eq!(with_database(url, "new"), expected, "{url}");
+        }
+    }
+
+    #[cfg(feature = "mysql")]
     #[test]
     fn of_several_hosts_the_first_is_left() {
         for (url, first) in [

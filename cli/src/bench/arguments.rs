@@ -1,9 +1,12 @@
 //! The command line of `groupcommit bench`.
 
+use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use clap::{Args, Subcommand};
 use groupcommit::sql::without_password;
 use groupcommit_lab::Common;
@@ -110,7 +113,7 @@ pub(super) struct CommonArguments {
 
     /// The server to measure, as in `postgres://user@host/database`, where the program was built with
     /// its engine; what is measured has a schema of its own there, which is dropped at the end
-    #[arg(long, value_name = "URL", conflicts_with = "engine")]
+    #[arg(long, value_name = "URL", conflicts_with = "engine", value_parser = ServerParser)]
     url: Option<Server>,
 
     /// Bytes of each value, of a UUID that is cut off or repeated
@@ -152,6 +155,27 @@ pub(super) struct CommonArguments {
 struct Server {
     engine: Engine,
     url: String,
+}
+
+/// Reads a [`Server`]. Unlike any other value a wrong one is not repeated: it may hold a password.
+#[derive(Debug, Clone, Copy)]
+struct ServerParser;
+
+impl TypedValueParser for ServerParser {
+    type Value = Server;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Server, clap::Error> {
+        let server = value.to_str().map_or_else(|| Err("it is no text".to_owned()), str::parse);
+        server.map_err(|why| {
+            let message = format!("invalid value for '--url <URL>': {why}\n");
+            clap::Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
+        })
+    }
 }
 
 impl std::str::FromStr for Server {
@@ -691,6 +715,16 @@ mod tests {
             "read",
         ] {
             program(arguments).expect_err(arguments);
+        }
+    }
+
+    #[test]
+    fn a_url_that_is_refused_is_not_repeated_with_its_password() {
+        for url in ["oracle://me:secret@host/db", "oracle:me:secret@host", "lmdb://me:secret@host"]
+        {
+            let refused = program(&format!("write --url {url}")).expect_err(url).to_string();
+            assert!(refused.contains("--url"), "{refused}");
+            assert!(!refused.contains("secret"), "{refused}");
         }
     }
 

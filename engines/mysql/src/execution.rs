@@ -32,7 +32,8 @@ use crate::{
     Error,
     record::Key,
     session::{
-        Connector, Failed, LOCK_WAIT, NO_SAVEPOINT, STOPPED, Session, code, is_lost, is_transient,
+        Connector, Failed, LOCK_WAIT, NO_SAVEPOINT, STOPPED, Session, code, is_lost, is_prevented,
+        is_transient,
     },
 };
 
@@ -402,6 +403,10 @@ impl Execution {
                     _ if is_transient(&error) => Fault::Again(error),
                     _ => Fault::Refused(error),
                 })
+            }
+            // Became read-only meanwhile: what it does not run it rolls back.
+            Err(Failed { done, error }) if done <= before && is_prevented(&error) => {
+                Err(Fault::Lost(Some(error)))
             }
             Err(Failed { error, .. }) => Err(Fault::Doubt(error)),
         }

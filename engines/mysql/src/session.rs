@@ -472,8 +472,7 @@ pub(crate) fn code(error: &ServerError) -> Option<u16> {
 pub(crate) fn is_lost(error: &ServerError) -> bool {
     const LOST: [u16; 7] = [1047, 1053, 1077, 1079, 1927, 3169, 4031];
     match error {
-        // Options other than this one keep a single statement from being run.
-        ServerError::Server(said) if said.code == PREVENTED => said.message.contains("read-only"),
+        ServerError::Server(said) if said.code == PREVENTED => is_prevented(error),
         ServerError::Server(said) => LOST.contains(&said.code),
         _ => true,
     }
@@ -481,6 +480,13 @@ pub(crate) fn is_lost(error: &ServerError) -> bool {
 
 /// An option of the server does not allow the statement.
 const PREVENTED: u16 = 1290;
+
+/// Whether the server takes no writes: what would have been written was not.
+pub(crate) fn is_prevented(error: &ServerError) -> bool {
+    // Options other than this one keep a single statement from being run.
+    matches!(error, ServerError::Server(said)
+        if said.code == PREVENTED && said.message.contains("read-only"))
+}
 
 /// Whether the whole transaction is rolled back because of others, and may be run again.
 pub(crate) fn is_transient(error: &ServerError) -> bool {

@@ -143,7 +143,8 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future discards the rows; the server may still run the statement.
+    /// Dropping the future discards the rows. The server is told to end the statement, once all that
+    /// was sent over the same connection has ended or is given up.
     pub async fn read_async(
         &self,
         statement: &Statement,

@@ -19,7 +19,8 @@
 //!
 //! Invariants:
 //! 1. A member's result, an error too, is what it came to in the transaction that was committed, or
-//!    before everybody else; plans have theirs delivered after the commit.
+//!    before everybody else, or that it was stopped for the time it took; plans have theirs delivered
+//!    after the commit.
 //! 2. A commit whose outcome is not known is settled before anything is run again.
 //! 3. One call of `execute` commits once at most, so that an outcome that stays open is that of all
 //!    its members, and the number that goes with it is that of their transaction.
@@ -33,7 +34,7 @@ use groupcommit_server::{Member, Members, Next, Obstacle, Sizes, Trials, insist,
 use crate::{
     Error, StatementResult, Transaction,
     exclusive::Exclusive,
-    execution::{Execution, Fault},
+    execution::{Execution, Fault, is_of_time},
     flusher::Flusher,
     session::{Connector, Session},
     settle,
@@ -249,10 +250,12 @@ impl Writer {
                 if execution.roll_back() {
                     self.keep_undone(execution);
                 }
-                if members.first().is_some_and(|first| first.index == member) {
-                    // Nobody was before it, so this is what it comes to.
+                let is_first = members.first().is_some_and(|first| first.index == member);
+                if is_first || error.as_ref().is_some_and(is_of_time) {
+                    // Nobody was before it, so this is what it comes to; or it would hold everybody
+                    // up once more.
                     tell(group, member, is_plan, error);
-                    members.remove_first();
+                    members.remove(member);
                 } else {
                     members.mark_failed(member);
                 }
@@ -350,6 +353,7 @@ fn run_member(
     if ran == Ran::Completed {
         if execution.is_touched() {
             execution.send_fence();
+            execution.reset_settings();
         }
         execution.release_current();
         if let Some(Fault::Member { member: blamed, error: None }) = execution.fault()

@@ -49,6 +49,10 @@ pub enum Error {
     #[error("`{0}` may not be used in a transaction that shares its commit; see `exclusive`")]
     Forbidden(&'static str),
 
+    /// The statement's text holds a NUL, which the protocol ends a text with.
+    #[error("the statement's text holds a NUL character; give what needs it as a parameter")]
+    Nul,
+
     /// The number of parameters is wrong.
     #[error("the statement has {expected} parameters, and was given {given}")]
     Parameters {
@@ -109,12 +113,23 @@ impl From<NoThread> for Error {
     }
 }
 
+/// Within which a transaction's number means one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct History {
+    /// The cluster and its timeline.
+    pub(crate) cluster: String,
+    /// When the connection began, by the server's clock.
+    pub(crate) began: String,
+    /// When the server last began its statistics anew, which it does after a crash.
+    pub(crate) reset: String,
+}
+
 /// A commit whose outcome is open: what [`Database::resolve`](crate::Database::resolve) needs to
 /// settle it later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsettled {
     pub(crate) xid: String,
-    pub(crate) cluster: String,
+    pub(crate) history: Box<History>,
     pub(crate) why: String,
 }
 

@@ -33,7 +33,7 @@ use tokio_postgres::{
 
 use crate::{
     Error, Statement, StatementResult,
-    session::{Answer, Sent, Session, is_lost},
+    session::{Answer, HEAR_OF_WAITS, Sent, Session, is_lost},
     statement,
 };
 
@@ -92,6 +92,7 @@ pub(crate) struct Execution {
 
 /// The member for which statements are sent now.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Current {
     member: usize,
     /// It has sent something.
@@ -100,6 +101,8 @@ struct Current {
     is_guarded: bool,
     /// A statement of it may have changed what is checked at a commit.
     has_defined: bool,
+    /// A statement of it may have changed settings.
+    has_set: bool,
 }
 
 impl Execution {
@@ -215,6 +218,7 @@ impl Execution {
         for statement in plan.iter() {
             statement::check(statement.sql())?;
             self.current.has_defined |= statement::is_definition(statement.sql());
+            self.current.has_set |= statement::may_set(statement.sql());
         }
         self.has_defined |= self.current.has_defined;
         self.begin()?;
@@ -289,6 +293,14 @@ impl Execution {
         true
     }
 
+    /// Puts settings back that the member may have changed, for its transaction or for all that
+    /// follow: who comes next finds them as on a new connection.
+    pub(crate) fn reset_settings(&mut self) {
+        if self.current.has_set && self.fault.is_none() {
+            self.send_command("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL");
+        }
+    }
+
     /// Has the server check now what it would check at the commit, where there is such a thing, so
     /// that the member is to blame for what it left.
     pub(crate) fn send_fence(&mut self) {
@@ -299,9 +311,12 @@ impl Execution {
             return;
         }
         if let Some(deferred) = &self.session.server.deferred {
-            let sql = format!("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS {deferred} DEFERRED");
-            let sent = self.session.send_command(sql);
+            let defer = format!("SET CONSTRAINTS {deferred} DEFERRED");
+            let sent = self.session.send_command("SET CONSTRAINTS ALL IMMEDIATE");
             self.sent.push_back(InFlight::Fence { member: self.current.member, sent });
+            // No member is to blame where somebody else has dropped one meanwhile: a new connection
+            // finds out which there are.
+            self.send_command(&defer);
         }
     }
 
@@ -356,7 +371,7 @@ impl Execution {
         let cancelled_before = self.session.cancelled_waits();
         // In one message: where the transaction has failed the first command does, and the second
         // is not looked at. And no member can have turned durability down.
-        let commit = format!("SET LOCAL synchronous_commit = {mode}; COMMIT");
+        let commit = format!("{HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {mode}; COMMIT");
         let doubt = |xid: &String, error| Fault::Doubt { xid: xid.clone(), error };
         if let Err(error) = self.session.send_command(commit).wait() {
             let severity =
@@ -386,6 +401,13 @@ fn is_of_schema(fault: &Fault) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the statement was stopped because of the time that it took, and would take again.
+pub(crate) fn is_of_time(error: &Error) -> bool {
+    let Error::Server(error) = error else { return false };
+    let codes = [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED];
+    error.code().is_some_and(|code| codes.contains(code))
 }
 
 fn is_transient(code: &SqlState) -> bool {

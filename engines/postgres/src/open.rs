@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
 use groupcommit_server::Sizes;
-use tokio_postgres::Config;
+use tokio_postgres::{Config, config::TargetSessionAttrs};
 
 use crate::{
     Database, Error,
@@ -14,6 +14,12 @@ use crate::{
     readers::Readers,
     session::{CONNECT_MAX, Connector, wants_tls},
 };
+
+/// How long a server may say nothing before it is asked whether it is there, how often it is asked,
+/// and how many times.
+const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE_ASKED_EVERY: Duration = Duration::from_secs(10);
+const SILENCE_ASKED: u32 = 3;
 
 /// How to open a database.
 #[derive(Debug, Clone)]
@@ -142,6 +148,13 @@ impl Options {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_MAX);
         }
+        notice_silence(&mut config);
+        if config.get_hosts().len() > 1
+            && config.get_target_session_attrs() == TargetSessionAttrs::Any
+        {
+            // Any would be the first that answers, a replica or not.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         let tls = match (&self.tls, wants_tls(&config)) {
             (_, false) => None,
             (Some(tls), true) => Some(tls.clone()),
@@ -179,6 +192,25 @@ impl Options {
     }
 }
 
+/// Has a connection end whose server fell silent, where the URL says nothing of that: after a minute,
+/// and not after the two hours of the system, and more, for which nobody would know.
+fn notice_silence(config: &mut Config) {
+    let untold = Config::new();
+    if config.get_keepalives_idle() == untold.get_keepalives_idle() {
+        config.keepalives_idle(SILENCE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(SILENCE_ASKED_EVERY);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(SILENCE_ASKED);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        // What was sent is not known to have arrived: nothing is asked then.
+        config.tcp_user_timeout(SILENCE + SILENCE_ASKED_EVERY * SILENCE_ASKED);
+    }
+}
+
 fn warnings_of(server: &crate::session::Server) -> Vec<Warning> {
     let torn = (!server.full_page_writes).then_some(Warning::TornPages);
     let mode = server.synchronous_commit.as_str();
@@ -204,4 +236,29 @@ fn system_tls() -> Result<rustls::ClientConfig, Error> {
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Tls(error.to_string()))?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_falls_silent_is_noticed_when_the_url_says_or_soon() {
+        let told = |url: &str| {
+            let mut config: Config = url.parse().unwrap();
+            notice_silence(&mut config);
+            (
+                config.get_keepalives_idle(),
+                config.get_keepalives_interval(),
+                config.get_keepalives_retries(),
+                config.get_tcp_user_timeout().copied(),
+            )
+        };
+        let seconds = Duration::from_secs;
+        let untold = (seconds(30), Some(seconds(10)), Some(3), Some(seconds(60)));
+        assert_eq!(told("postgres://a@b/c"), untold);
+        let url = "postgres://a@b/c?keepalives_idle=5&keepalives_interval=6&keepalives_retries=7\
+                   &tcp_user_timeout=8";
+        assert_eq!(told(url), (seconds(5), Some(seconds(6)), Some(7), Some(seconds(8))));
+    }
 }

@@ -25,14 +25,17 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     Error, Statement, StatementResult, Value,
+    error::History,
     value::{Bound, Column, has_place_for},
 };
 
 /// How long connecting takes at most, unless the URL says otherwise.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Prepared statements that one connection keeps; with more the cache starts anew.
+/// Prepared statements that one connection keeps, and the bytes of their texts; with more the cache
+/// starts anew.
 const PREPARED_MAX: usize = 500;
+const PREPARED_BYTES_MAX: usize = 8 << 20;
 
 /// How to reach the server.
 #[derive(Clone)]
@@ -44,8 +47,7 @@ pub(crate) struct Connector {
 /// What was found out about the server on connecting.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    /// The cluster and its timeline: a transaction's number means something only within one.
-    pub(crate) cluster: String,
+    pub(crate) history: History,
     /// The process that serves the connection, and when it began.
     pub(crate) process: (String, String),
     /// `synchronous_commit` as it was found, which is put back before every commit.
@@ -63,6 +65,7 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     pub(crate) server: Server,
     prepared: HashMap<Arc<str>, Prepared>,
+    prepared_bytes: usize,
     /// How often somebody on the server cancelled a wait for replicas of this connection's.
     cancelled_waits: Arc<AtomicU64>,
 }
@@ -74,9 +77,13 @@ const INTERRUPTED_MAX: u32 = 10;
 /// server's language, and not in an error; it says where it comes from in any.
 const WAIT_FOR_REPLICAS: &str = "SyncRepWaitForLSN";
 
-/// Constraints that wait for the commit, by their names.
+/// That warning is sent whatever else the account, or a member, wants to hear of.
+pub(crate) const HEAR_OF_WAITS: &str = "SET LOCAL client_min_messages = warning";
+
+/// Constraints that wait for the commit, by their names; those that this account may name.
 const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, conname), ', ') \
-    FROM pg_constraint JOIN pg_namespace n ON n.oid = connamespace WHERE condeferred)";
+    FROM pg_constraint JOIN pg_namespace n ON n.oid = connamespace WHERE condeferred \
+    AND has_schema_privilege(n.oid, 'USAGE') AND NOT pg_is_other_temp_schema(n.oid))";
 
 impl Connector {
     /// Where the server is, for messages; never with a password.
@@ -108,7 +115,8 @@ impl Connector {
         let connected = tokio::time::timeout(limit, async {
             let (client, cancelled_waits) = self.open().await?;
             let (server, client) = (self.examine(&client).await?, Arc::new(client));
-            Ok(Session { client, server, prepared: HashMap::new(), cancelled_waits })
+            let (prepared, prepared_bytes) = (HashMap::new(), 0);
+            Ok(Session { client, server, prepared, prepared_bytes, cancelled_waits })
         });
         connected.await.unwrap_or_else(|_| {
             let silent = format!("it accepted the connection and said nothing within {limit:?}");
@@ -158,14 +166,17 @@ impl Connector {
              substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), \
              pg_backend_pid()::text, \
              (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), \
-             {DEFERRED}"
+             {DEFERRED}, (SELECT stats_reset::text FROM pg_stat_archiver)"
         );
         let row = client.query_one(&sql, &[]).await.map_err(failed)?;
         let text = |column: usize| row.try_get::<_, String>(column).map_err(failed);
         let synchronous_commit = text(1)?;
         check_settings(&text(0)?, &synchronous_commit)?;
+        let reset: Option<String> = row.try_get(8).map_err(failed)?;
+        let history =
+            History { cluster: text(4)?, began: text(6)?, reset: reset.unwrap_or_default() };
         Ok(Server {
-            cluster: text(4)?,
+            history,
             process: (text(5)?, text(6)?),
             synchronous_commit,
             full_page_writes: text(2)? == "on",
@@ -299,16 +310,22 @@ impl Session {
 
     fn keep_prepared(&mut self, sql: &Arc<str>, prepared: Prepared) -> Result<Prepared, Error> {
         check_columns(&prepared)?;
-        if self.prepared.len() >= PREPARED_MAX {
-            self.prepared.clear();
+        let bytes = sql.len();
+        if self.prepared.len() >= PREPARED_MAX || self.prepared_bytes + bytes > PREPARED_BYTES_MAX {
+            self.forget_prepared();
         }
-        self.prepared.insert(sql.clone(), prepared.clone());
+        if bytes <= PREPARED_BYTES_MAX
+            && self.prepared.insert(sql.clone(), prepared.clone()).is_none()
+        {
+            self.prepared_bytes += bytes;
+        }
         Ok(prepared)
     }
 
     /// Forgets what was prepared: the schema has changed.
     pub(crate) fn forget_prepared(&mut self) {
         self.prepared.clear();
+        self.prepared_bytes = 0;
     }
 
     /// Sends a statement whose parameters were checked.
@@ -356,7 +373,7 @@ impl Session {
     pub(crate) fn barrier(&self) -> impl Future<Output = Answer<()>> + Send + use<> {
         let (client, cancelled_waits) = (self.client.clone(), self.cancelled_waits.clone());
         let sql = format!(
-            "BEGIN READ WRITE; SET LOCAL synchronous_commit = {}; \
+            "BEGIN READ WRITE; {HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {}; \
              SELECT pg_logical_emit_message(true, 'groupcommit', ''); COMMIT",
             self.server.synchronous_commit
         );

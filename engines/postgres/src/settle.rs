@@ -2,6 +2,8 @@
 //!
 //! 1. A transaction's number means something only within one cluster and one timeline: after a
 //!    failover the new primary gives the same numbers to other transactions. So these are compared.
+//!    After a crash the server itself gives a number again of which its log had nothing yet. So after
+//!    one its last checkpoint must say that the number was in the log.
 //! 2. `in progress` is asked again: the old connection's process may still be flushing, or waiting
 //!    for a replica. Only a process that waits for its client, who is gone, is ended.
 //! 3. `committed` is believed once a barrier behind it is durable: a crash, or somebody who cancelled
@@ -12,10 +14,11 @@ use std::{ops::ControlFlow, time::Duration};
 
 use groupcommit_core::{Settled, block_on};
 use groupcommit_server::{insist, runtime};
+use tokio_postgres::error::SqlState;
 
 use crate::{
     Error,
-    error::{Unsettled, chain},
+    error::{History, Unsettled, chain},
     session::{Connector, Server, Session},
 };
 
@@ -29,7 +32,7 @@ pub(crate) fn settle(
     xid: &str,
     within: Duration,
 ) -> Result<Settled, Unsettled> {
-    settle_within(connector, &server.cluster, Some(server), xid, within)
+    settle_within(connector, &server.history, Some(server), xid, within)
 }
 
 /// As [`settle`], for an outcome that was left open before.
@@ -38,19 +41,20 @@ pub(crate) fn settle_later(
     open: &Unsettled,
     within: Duration,
 ) -> Result<Settled, Unsettled> {
-    settle_within(connector, &open.cluster, None, &open.xid, within)
+    settle_within(connector, &open.history, None, &open.xid, within)
 }
 
 /// Asks again, with pauses that grow, until there is an answer that stays or the time is over.
 fn settle_within(
     connector: &Connector,
-    cluster: &str,
+    history: &History,
     server: Option<&Server>,
     xid: &str,
     within: Duration,
 ) -> Result<Settled, Unsettled> {
-    let unsettled = |why| Unsettled { xid: xid.to_owned(), cluster: cluster.to_owned(), why };
-    let asked = insist(within, |left| match ask(connector, cluster, server, xid, left) {
+    let unsettled =
+        |why| Unsettled { xid: xid.to_owned(), history: Box::new(history.clone()), why };
+    let asked = insist(within, |left| match ask(connector, history, server, xid, left) {
         Ok(Some(settled)) => ControlFlow::Break(Ok(settled)),
         Ok(None) => ControlFlow::Continue("it is still in progress".to_owned()),
         Err(Trouble::Final(why)) => ControlFlow::Break(Err(unsettled(why))),
@@ -66,24 +70,33 @@ enum Trouble {
 
 fn ask(
     connector: &Connector,
-    cluster: &str,
+    history: &History,
     old: Option<&Server>,
     xid: &str,
     left: Duration,
 ) -> Result<Option<Settled>, Trouble> {
     let session = connector.connect().map_err(|error| Trouble::Passing(chain(&error)))?;
-    if session.server.cluster != cluster {
+    let (before, now) = (&history.cluster, &session.server.history.cluster);
+    if now != before {
         return Err(Trouble::Final(format!(
-            "the server is another one now, or was restored or promoted since ({} before, {} now)",
-            cluster, session.server.cluster
+            "the server is another one now, or was restored or promoted since ({before} before, {now} now)"
         )));
     }
     let sql = "SELECT pg_xact_status($1::text::xid8)";
-    let row = block_on(session.client.query_one(sql, &[&xid]))
-        .map_err(|error| Trouble::Passing(error.to_string()))?;
+    let row = match block_on(session.client.query_one(sql, &[&xid])) {
+        Ok(row) => row,
+        // There was no such transaction yet: a crash has lost all that the log had of it.
+        Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
+            return Ok(Some(Settled::RolledBack));
+        }
+        Err(error) => return Err(Trouble::Passing(chain(&error))),
+    };
     let status: Option<String> =
         row.try_get(0).map_err(|error| Trouble::Final(error.to_string()))?;
     match status.as_deref() {
+        Some("committed") if !is_of_this_history(&session, history, xid)? => {
+            Ok(Some(Settled::RolledBack))
+        }
         Some("committed") => {
             confirm(&session, left.max(BARRIER_MIN))?;
             Ok(Some(Settled::Committed))
@@ -96,6 +109,34 @@ fn ask(
             Ok(None)
         }
         None => Err(Trouble::Final("the server no longer knows that transaction".to_owned())),
+    }
+}
+
+/// Whether the number, which the server says is committed, is still that of the transaction that it
+/// was given to before.
+///
+/// The checkpoint that ends the recovery from a crash is one of the kind for which writing stops, and
+/// holds the next number to give away: beyond it the log had none.
+fn is_of_this_history(session: &Session, history: &History, xid: &str) -> Result<bool, Trouble> {
+    if session.server.history.reset == history.reset {
+        return Ok(true);
+    }
+    let sql = "SELECT CASE WHEN redo_lsn = checkpoint_lsn \
+        AND current_setting('wal_level') <> 'minimal' \
+        AND checkpoint_time >= date_trunc('second', $2::text::timestamptz) \
+        AND pg_postmaster_start_time() < (SELECT stats_reset FROM pg_stat_archiver) \
+        THEN split_part(next_xid, ':', 1)::numeric * 4294967296 \
+        + split_part(next_xid, ':', 2)::numeric > $1::text::numeric END \
+        FROM pg_control_checkpoint()";
+    let row = block_on(session.client.query_one(sql, &[&xid, &history.began]))
+        .map_err(|error| Trouble::Passing(chain(&error)))?;
+    match row.try_get(0).map_err(|error| Trouble::Final(error.to_string()))? {
+        Some(was_in_the_log) => Ok(was_in_the_log),
+        None => Err(Trouble::Final(
+            "the server has crashed since, and may have given the number to another transaction, \
+             which it says is committed"
+                .to_owned(),
+        )),
     }
 }
 
@@ -127,11 +168,17 @@ pub(crate) fn end_process(connector: &Connector, old: &Server) {
 }
 
 fn end(session: &Session, old: &Server, condition: &str) {
+    block_on(end_async(session, old, condition));
+}
+
+/// Ends the process of `old`, if `condition` holds.
+pub(crate) async fn end_async(session: &Session, old: &Server, condition: &str) {
     let sql = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE pid = $1::text::int4 AND backend_start::text = $2 {condition}"
     );
-    if let Err(error) = block_on(session.client.query(&sql, &[&old.process.0, &old.process.1])) {
+    let ended = session.client.query(&sql, &[&old.process.0, &old.process.1]).await;
+    if let Err(error) = ended {
         tracing::debug!(%error, "a lost connection's process was left alone");
     }
 }

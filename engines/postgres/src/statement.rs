@@ -30,6 +30,10 @@ const FORBIDDEN: [&str; 21] = [
 
 /// Refuses what may not run in a transaction that shares its commit.
 pub(crate) fn check(sql: &str) -> Result<(), Error> {
+    // The client would refuse to send it, which looks like a lost connection.
+    if sql.contains('\0') {
+        return Err(Error::Nul);
+    }
     let word = first_word(sql).to_ascii_uppercase();
     match FORBIDDEN.iter().find(|forbidden| **forbidden == word) {
         Some(forbidden) => Err(Error::Forbidden(forbidden)),
@@ -42,6 +46,16 @@ pub(crate) fn is_definition(sql: &str) -> bool {
     let word = first_word(sql).to_ascii_uppercase();
     // A block of code can do anything.
     ["CREATE", "ALTER", "DROP", "DO", "CALL"].contains(&word.as_str())
+}
+
+/// Whether the statement may change settings, which others would find changed.
+pub(crate) fn may_set(sql: &str) -> bool {
+    let word = first_word(sql).to_ascii_uppercase();
+    ["DO", "CALL"].contains(&word.as_str()) || mentions(sql, "set_config")
+}
+
+fn mentions(sql: &str, name: &str) -> bool {
+    sql.as_bytes().windows(name.len()).any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// The first word, behind white space, comments and what stands for no statement.
@@ -97,6 +111,14 @@ mod tests {
             "/**/--\n/* */\tABORT;",
         ] {
             assert!(matches!(check(sql), Err(Error::Forbidden(_))), "{sql}");
+        }
+        for (sql, sets) in [
+            ("SELECT pg_catalog.SET_CONFIG('role', 'a', true)", true),
+            ("do $$ begin end $$", true),
+            ("UPDATE config SET a = 1", false),
+            ("", false),
+        ] {
+            assert_eq!(may_set(sql), sets, "{sql}");
         }
         for sql in ["SELECT 1 -- COMMIT", "INSERT INTO commits VALUES (1)", "commits", "", "/* x"] {
             assert!(check(sql).is_ok(), "{sql}");

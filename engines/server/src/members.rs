@@ -67,11 +67,11 @@ impl Members {
         }
     }
 
-    /// Takes the first out of them, which is decided.
-    pub fn remove_first(&mut self) {
-        if !self.list.is_empty() {
-            self.list.remove(0);
-            self.at = self.at.saturating_sub(1);
+    /// Takes one out of them, which is decided.
+    pub fn remove(&mut self, index: usize) {
+        if let Ok(at) = self.list.binary_search_by_key(&index, |member| member.index) {
+            self.list.remove(at);
+            self.at -= usize::from(at < self.at);
         }
     }
 

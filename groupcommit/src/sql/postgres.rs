@@ -91,6 +91,7 @@ pub(super) fn classify(error: &(dyn StdError + 'static)) -> Option<(Kind, Option
         PostgresError::Replica(_) => (Kind::ReadOnly, None),
         PostgresError::Server(error) => of_client(error),
         PostgresError::Forbidden(_) => (Kind::Forbidden, None),
+        PostgresError::Nul => (Kind::Statement, None),
         PostgresError::Parameters { .. } => (Kind::Parameters, None),
         PostgresError::Column { .. } => (Kind::Column, None),
         PostgresError::Interrupted => (Kind::Conflict, None),

@@ -29,7 +29,8 @@ impl Engine {
             Some("postgres" | "postgresql") => Ok(Self::Postgres),
             Some("mysql" | "mariadb") => Ok(Self::Mysql),
             Some("lmdb" | "rocksdb") => Err(Error::url(format!(
-                "`{url}` is a store of keys and values, which takes no SQL; use its own module"
+                "`{}` is a store of keys and values, which takes no SQL; use its own module",
+                without_password(url)
             ))),
             _ => Err(Error::url(format!(
                 "`{}` begins with none of sqlite:, postgres://, mysql://",
@@ -105,15 +106,20 @@ impl fmt::Display for Engine {
 #[must_use]
 pub fn without_password(url: &str) -> String {
     let (before, behind) = url.split_once('?').unwrap_or((url, ""));
-    let Some((scheme, rest)) = before.split_once("://") else { return before.to_owned() };
+    let (scheme, joint, rest) = match (before.split_once("://"), before.split_once(':')) {
+        (Some((scheme, rest)), _) => (scheme, "://", rest),
+        // The slashes were forgotten.
+        (None, Some((scheme, rest))) if url.contains('@') => (scheme, ":", rest),
+        _ => return before.to_owned(),
+    };
     if let Some((account, place)) = rest.rsplit_once('@') {
         let user = account.split(':').next().unwrap_or_default();
-        return format!("{scheme}://{user}@{place}");
+        return format!("{scheme}{joint}{user}@{place}");
     }
     // A password with a question mark in it that is not written `%3F` looks like this.
     let is_account = behind.contains('@') && rest.contains(':');
     let shown = if is_account { rest.split(':').next().unwrap_or_default() } else { rest };
-    format!("{scheme}://{shown}")
+    format!("{scheme}{joint}{shown}")
 }
 
 /// The URL as the engine of MySQL knows it, whatever its scheme is called.
@@ -199,6 +205,8 @@ mod tests {
         assert_eq!(without_password("x://me:se@cret@host"), "x://me@host");
         assert_eq!(without_password("x://me@host/db?password=secret"), "x://me@host/db");
         assert_eq!(without_password("x:me"), "x:me");
+        assert_eq!(without_password("x:me:secret@host/db"), "x:me@host/db");
+        assert_eq!(without_password("x:me:sec?ret@host/db"), "x:me");
         assert_eq!(without_password("x://me:se?cr@et@host/db"), "x://me");
         assert_eq!(without_password("x://host:1/db?user=me"), "x://host:1/db");
     }

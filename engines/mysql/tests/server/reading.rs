@@ -1,6 +1,6 @@
 //! Reads over a bounded number of connections.
 
-use std::{future::poll_fn, pin::pin, task::Poll, thread};
+use std::{future::pending, pin::pin, thread};
 
 use groupcommit_mysql::{Database, Failure, Rejected, Statement, Value, mysql_async};
 
@@ -85,15 +85,19 @@ fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
         // More than is read ahead.
         Statement::new("SELECT SLEEP(seq > 20000), REPEAT('x', 1000) FROM seq_1_to_30000", []),
     ];
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     for statement in long {
-        let mut read = Box::pin(db.read_rows(&statement));
-        runtime.block_on(poll_fn(|cx| {
-            drop(read.as_mut().poll(cx));
-            Poll::Ready(())
-        }));
-        while count("info LIKE 'SELECT SLEEP%'") == "0" {}
-        drop(read);
+        let reading = db.clone();
+        let read = runtime.spawn(async move {
+            let rows = reading.read_rows(&statement).await.unwrap();
+            pending::<()>().await;
+            drop(rows);
+        });
+        while count("info LIKE 'SELECT SLEEP%'") == "0" {
+            assert!(!read.is_finished());
+        }
+        read.abort();
+        assert!(runtime.block_on(read).unwrap_err().is_cancelled());
         assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
         // The server lists it until it has told the client.
         while count("info LIKE 'SELECT SLEEP%'") != "0" {}

@@ -1,6 +1,6 @@
 //! Servers and statements under which a ticket would lie.
 
-use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Value, Warning};
+use groupcommit_mysql::{Database, Error, Failure, NotRun, Rejected, Statement, Value, Warning};
 use groupcommit_testkit::servers::mysql::Kind;
 
 use crate::{
@@ -32,6 +32,35 @@ fn a_server_that_does_not_flush_is_refused_and_torn_pages_are_warned_of() {
     assert!(matches!(refused, Err(Error::Setting { name: "sync_binlog", .. })), "{refused:?}");
     servers.sql("SET GLOBAL sync_binlog = 1").unwrap();
     assert_eq!(open().unwrap().warnings(), [Warning::TornPages]);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn a_server_that_becomes_read_only_at_a_commit_has_rolled_back_and_takes_more_when_it_may() {
+    let servers = start(Kind::Single);
+    // Whom the option does not except.
+    let host = "app@'127.0.0.1'";
+    servers.sql(&format!("CREATE USER {host}; GRANT ALL ON test.* TO {host}")).unwrap();
+    servers.sql("CREATE TABLE test.t (id BIGINT PRIMARY KEY, v TEXT NOT NULL)").unwrap();
+    let url = servers.url().replace("root@", "app@");
+    let db = Database::options().reconnect_max(std::time::Duration::ZERO).open(&url).unwrap();
+    let (started, has_started) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let held = db.submit(move |tx| {
+        tx.run(&[insert(1)])?;
+        // Where it runs again there is nobody to tell.
+        started.send(()).ok();
+        released.recv().ok();
+        Ok::<_, Error>(())
+    });
+    has_started.recv().unwrap();
+    servers.sql("SET GLOBAL read_only = 1").unwrap();
+    drop(release);
+    let not_run = held.wait();
+    assert!(matches!(not_run, Err(Failure::NotRun(NotRun::Unavailable(_)))), "{not_run:?}");
+    servers.sql("SET GLOBAL read_only = 0").unwrap();
+    db.submit_statements(vec![insert(2)]).wait().unwrap();
+    assert_eq!(ids(&db), [2]);
     servers.stop().unwrap();
 }
 

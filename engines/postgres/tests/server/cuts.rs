@@ -191,3 +191,70 @@ fn a_later_commit_that_is_lost_before_it_arrives_leaves_the_earlier_ones_sure() 
 fn a_later_commit_whose_answer_is_lost_leaves_the_earlier_ones_sure() {
     only_the_lost_commit_is_unknown(Cut::After);
 }
+
+/// A commit that did not arrive, at a server that crashes then and forgets that there was such a
+/// transaction: it gives the number to another, which commits.
+#[test]
+fn a_number_that_a_crash_frees_for_another_transaction_settles_nothing_for_it() {
+    let servers = crate::server::start(groupcommit_testkit::servers::postgres::Kind::Single);
+    // What would write the log meanwhile; it ends with the crash.
+    let writer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'";
+    for round in 0..3 {
+        let proxy = proxy(servers.port());
+        let url = schema_through(&servers, proxy.port);
+        let schema = url.rsplit("%3D").next().unwrap();
+        let db = Database::options()
+            .settle_max(Duration::ZERO)
+            .reconnect_max(Duration::ZERO)
+            .open(&url)
+            .unwrap();
+        db.submit_statements(vec![insert(1)]).wait().unwrap();
+        let writer = servers.sql(writer).unwrap();
+        let stopped = std::process::Command::new("kill").args(["-STOP", writer.trim()]).status();
+        assert!(stopped.unwrap().success());
+        proxy.refuse_after_cut();
+        proxy.cut_next(Cut::Before);
+        let number = Statement::new("SELECT pg_current_xact_id()::text", []);
+        let unknown = match db.submit_statements(vec![insert(2), number]).wait() {
+            Err(Failure::Unknown(unknown)) => unknown,
+            other => panic!("{round}: {other:?}"),
+        };
+        servers.crash_and_restart().unwrap();
+        let direct = url.replace(&proxy.port.to_string(), &servers.port().to_string());
+        let again = Database::open(&direct).unwrap();
+        if round > 0 {
+            for id in 3..6 {
+                servers.sql(&format!("INSERT INTO {schema}.t VALUES ({id}, '')")).unwrap();
+            }
+        }
+        assert_eq!(again.resolve(&unknown).unwrap(), Some(Settled::RolledBack), "{round}");
+        assert!(!ids(&again).contains(&2));
+        if round == 2 {
+            // Nothing says any more what the crash left.
+            servers.sql("CHECKPOINT").unwrap();
+            again.resolve(&unknown).unwrap_err();
+        }
+        again.close().unwrap();
+    }
+    // One that was committed stays so.
+    let proxy = proxy(servers.port());
+    let url = schema_through(&servers, proxy.port);
+    let db = Database::options()
+        .settle_max(Duration::ZERO)
+        .reconnect_max(Duration::ZERO)
+        .open(&url)
+        .unwrap();
+    proxy.refuse_after_cut();
+    proxy.cut_next(Cut::After);
+    let unknown = match db.submit_statements(vec![insert(2)]).wait() {
+        Err(Failure::Unknown(unknown)) => unknown,
+        other => panic!("{other:?}"),
+    };
+    servers.crash_and_restart().unwrap();
+    let direct = url.replace(&proxy.port.to_string(), &servers.port().to_string());
+    let again = Database::open(&direct).unwrap();
+    assert_eq!(again.resolve(&unknown).unwrap(), Some(Settled::Committed));
+    assert_eq!(ids(&again), [2]);
+    again.close().unwrap();
+    servers.stop().unwrap();
+}

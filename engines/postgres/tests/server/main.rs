@@ -7,6 +7,7 @@
 mod conformance;
 mod contention;
 mod cuts;
+mod others;
 mod reading;
 mod refused;
 mod replicated;

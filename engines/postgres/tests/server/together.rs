@@ -22,7 +22,7 @@ pub(crate) fn in_one_group<T>(db: &Database, submit: impl FnOnce() -> T) -> T {
     submitted
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, Failure<Error>>) -> String {
+pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure<Error>>) -> String {
     match result {
         Err(Failure::Rejected(Rejected::Caller(Error::Server(error)))) => {
             error.code().unwrap().code().to_owned()
