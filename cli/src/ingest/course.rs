@@ -50,8 +50,19 @@ pub(crate) trait Destination {
     /// Submits a record, first settling what is resolved, and waiting while too much is in flight.
     fn take(&mut self, job: Job, progress: &Progress) -> Result<(), Problem>;
 
+    /// Whether the first record in flight is resolved.
+    fn has_resolved(&self) -> bool;
+
+    /// Waits for the first record in flight, and settles it.
+    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem>;
+
     /// Settles every record whose ticket is resolved, without waiting.
-    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem>;
+    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
+        while self.has_resolved() {
+            self.settle_first(progress)?;
+        }
+        Ok(())
+    }
 
     /// Waits until every record is settled.
     fn drain(&mut self, progress: &Progress) -> Result<(), Problem>;

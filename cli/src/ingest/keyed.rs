@@ -185,11 +185,22 @@ impl<S: Store> Destination for Ingest<'_, S> {
         Ok(())
     }
 
-    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
-        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
-            self.settle_first(progress)?;
-        }
-        Ok(())
+    fn has_resolved(&self) -> bool {
+        self.in_flight.front().is_some_and(|first| first.ticket.is_resolved())
+    }
+
+    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
+        let Some(InFlight { place, reject, ticket }) = self.in_flight.pop_front() else {
+            return Ok(());
+        };
+        ticket.wait().map_err(|failure| self.stop(place.position, &failure))?;
+        self.decided = place;
+        self.reached.move_to(place.position, place.line);
+        let Some(reject) = reject else {
+            self.reached.committed += 1;
+            return Ok(());
+        };
+        self.reached.reject(&reject, progress)
     }
 
     fn drain(&mut self, progress: &Progress) -> Result<(), Problem> {
@@ -268,20 +279,6 @@ impl<S: Store> Ingest<'_, S> {
             self.settle_first(progress)?;
         }
         Ok(())
-    }
-
-    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
-        let Some(InFlight { place, reject, ticket }) = self.in_flight.pop_front() else {
-            return Ok(());
-        };
-        ticket.wait().map_err(|failure| self.stop(place.position, &failure))?;
-        self.decided = place;
-        self.reached.move_to(place.position, place.line);
-        let Some(reject) = reject else {
-            self.reached.committed += 1;
-            return Ok(());
-        };
-        self.reached.reject(&reject, progress)
     }
 
     /// Why no more records are submitted.

@@ -74,11 +74,21 @@ impl Destination for Pipeline {
         Ok(())
     }
 
-    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
-        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
-            self.settle_first(progress)?;
+    fn has_resolved(&self) -> bool {
+        self.in_flight.front().is_some_and(|first| first.ticket.is_resolved())
+    }
+
+    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
+        let Some(InFlight { job, ticket }) = self.in_flight.pop_front() else {
+            return Ok(());
+        };
+        match ticket.wait() {
+            Ok(verdict) => self.advance(&job, verdict, progress),
+            Err(failure) => {
+                let reason = self.reason_for_verdict(&job, failure)?;
+                self.fill_gap(&job, reason)
+            }
         }
-        Ok(())
     }
 
     fn drain(&mut self, progress: &Progress) -> Result<(), Problem> {
@@ -172,19 +182,6 @@ impl Pipeline {
             .bytes(job.size_bytes())
             .submit(move |transaction| execute(transaction, &plan, &shared));
         self.in_flight.push_back(InFlight { job, ticket });
-    }
-
-    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
-        let Some(InFlight { job, ticket }) = self.in_flight.pop_front() else {
-            return Ok(());
-        };
-        match ticket.wait() {
-            Ok(verdict) => self.advance(&job, verdict, progress),
-            Err(failure) => {
-                let reason = self.reason_for_verdict(&job, failure)?;
-                self.fill_gap(&job, reason)
-            }
-        }
     }
 
     fn advance(&mut self, job: &Job, verdict: Verdict, progress: &Progress) -> Result<(), Problem> {

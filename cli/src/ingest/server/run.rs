@@ -160,11 +160,16 @@ impl Destination for Ingest<'_> {
         Ok(())
     }
 
-    fn settle_resolved(&mut self, progress: &Progress) -> Result<(), Problem> {
-        while self.in_flight.front().is_some_and(|first| first.ticket.is_resolved()) {
-            self.settle_first(progress)?;
+    fn has_resolved(&self) -> bool {
+        self.in_flight.front().is_some_and(|first| first.ticket.is_resolved())
+    }
+
+    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
+        let Some(InFlight { job, ticket }) = self.in_flight.pop_front() else { return Ok(()) };
+        match ticket.wait() {
+            Ok(_) => self.settled(&job, progress),
+            Err(failure) => self.refused(&job, &failure, progress),
         }
-        Ok(())
     }
 
     fn drain(&mut self, progress: &Progress) -> Result<(), Problem> {
@@ -228,14 +233,6 @@ impl Ingest<'_> {
             self.settle_first(progress)?;
         }
         Ok(())
-    }
-
-    fn settle_first(&mut self, progress: &Progress) -> Result<(), Problem> {
-        let Some(InFlight { job, ticket }) = self.in_flight.pop_front() else { return Ok(()) };
-        match ticket.wait() {
-            Ok(_) => self.settled(&job, progress),
-            Err(failure) => self.refused(&job, &failure, progress),
-        }
     }
 
     /// Decides a record that the server refused, and whatever else in flight it did: their verdicts
