@@ -26,6 +26,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::{
     Error, Statement, StatementResult, Value,
     error::History,
+    hosts,
     value::{Bound, Column, has_place_for},
 };
 
@@ -88,14 +89,7 @@ const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, con
 impl Connector {
     /// Where the server is, for messages; never with a password.
     pub(crate) fn shown(&self) -> String {
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(host) => host.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let ports: Vec<String> = self.config.get_ports().iter().map(ToString::to_string).collect();
-        let database = self.config.get_dbname().unwrap_or_default();
-        let hosts = hosts.collect::<Vec<_>>().join(",");
-        format!("postgres://{hosts}:{}/{database}", ports.join(","))
+        hosts::shown(&self.config)
     }
 
     fn failed(&self, source: tokio_postgres::Error) -> Error {
@@ -110,36 +104,66 @@ impl Connector {
 
     /// As [`Self::connect`]; needs the runtime's thread.
     pub(crate) async fn connect_async(&self) -> Result<Session, Error> {
-        let limit = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX);
+        let limit = self.connect_max();
         // The client's own limit covers the socket alone, not a server that accepts and is silent.
-        let connected = tokio::time::timeout(limit, async {
+        let connected = tokio::time::timeout(limit * self.hosts_count(), async {
             let (client, cancelled_waits) = self.open().await?;
             let (server, client) = (self.examine(&client).await?, Arc::new(client));
             let (prepared, prepared_bytes) = (HashMap::new(), 0);
             Ok(Session { client, server, prepared, prepared_bytes, cancelled_waits })
         });
-        connected.await.unwrap_or_else(|_| {
-            let silent = format!("it accepted the connection and said nothing within {limit:?}");
-            let source = std::io::Error::new(std::io::ErrorKind::TimedOut, silent);
-            Err(Error::Connect { server: self.shown(), source: Arc::new(source) })
-        })
+        connected.await.unwrap_or_else(|_| Err(self.silent()))
     }
 
+    /// How long connecting to one host takes at most.
+    fn connect_max(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX)
+    }
+
+    fn hosts_count(&self) -> u32 {
+        let count = self.config.get_hosts().len().max(self.config.get_hostaddrs().len());
+        u32::try_from(count.max(1)).unwrap_or(u32::MAX)
+    }
+
+    fn silent(&self) -> Error {
+        let limit = self.connect_max();
+        let silent = format!("it accepted the connection and said nothing within {limit:?}");
+        let source = std::io::Error::new(std::io::ErrorKind::TimedOut, silent);
+        Error::Connect { server: self.shown(), source: Arc::new(source) }
+    }
+
+    /// Connects to the first host that lets us in and takes writes.
     async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {
         let cancelled_waits = Arc::new(AtomicU64::new(0));
-        let client = if let Some(tls) = &self.tls {
+        let mut last = None;
+        for config in hosts::one_by_one(&self.config) {
+            let opening = self.open_at(&config, cancelled_waits.clone());
+            match tokio::time::timeout(self.connect_max(), opening).await {
+                Ok(Ok(client)) => return Ok((client, cancelled_waits)),
+                Ok(Err(error)) => last = Some(error),
+                Err(_) => last = Some(self.silent()),
+            }
+        }
+        Err(last.unwrap_or_else(|| self.silent()))
+    }
+
+    async fn open_at(
+        &self,
+        config: &Config,
+        cancelled_waits: Arc<AtomicU64>,
+    ) -> Result<Client, Error> {
+        if let Some(tls) = &self.tls {
             let connect = MakeRustlsConnect::new((**tls).clone());
-            let connected = self.config.connect(connect).await;
-            let (client, connection) = connected.map_err(|error| self.failed(error))?;
-            drive(connection, cancelled_waits.clone())?;
-            client
+            let (client, connection) =
+                config.connect(connect).await.map_err(|error| self.failed(error))?;
+            drive(connection, cancelled_waits)?;
+            Ok(client)
         } else {
-            let connected = self.config.connect(NoTls).await;
-            let (client, connection) = connected.map_err(|error| self.failed(error))?;
-            drive(connection, cancelled_waits.clone())?;
-            client
-        };
-        Ok((client, cancelled_waits))
+            let (client, connection) =
+                config.connect(NoTls).await.map_err(|error| self.failed(error))?;
+            drive(connection, cancelled_waits)?;
+            Ok(client)
+        }
     }
 
     async fn examine(&self, client: &Client) -> Result<Server, Error> {
