@@ -242,7 +242,7 @@ impl Writer {
             Fault::Lost(error) => {
                 let server = execution.session.server.clone();
                 drop(execution);
-                settle::end_process(&self.connector, &server);
+                self.session = settle::end_process(&self.connector, &server);
                 Err(Setback::Lost(error))
             }
             Fault::Member { member, error } => {

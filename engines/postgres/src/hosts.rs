@@ -3,8 +3,16 @@
 
 use tokio_postgres::{
     Config,
-    config::{Host, LoadBalanceHosts},
+    config::{Host, LoadBalanceHosts, SslMode},
 };
+
+/// Whether all servers are reached through sockets of the file system, over which the protocol knows
+/// no encryption.
+pub(crate) fn are_sockets(config: &Config) -> bool {
+    let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+    let hosts = config.get_hosts();
+    config.get_hostaddrs().is_empty() && !hosts.is_empty() && hosts.iter().all(is_socket)
+}
 
 /// A configuration for each host, in order. One for all where the client is to choose among them by
 /// chance.
@@ -23,6 +31,9 @@ pub(crate) fn one_by_one(config: &Config) -> Vec<Config> {
             let mut one = without_hosts(config);
             match hosts.get(at) {
                 Some(Host::Tcp(name)) => one.host(name),
+                Some(Host::Unix(path)) if addresses.is_empty() => {
+                    one.host_path(path).ssl_mode(SslMode::Disable)
+                }
                 Some(Host::Unix(path)) => one.host_path(path),
                 None => &mut one,
             };
@@ -103,7 +114,9 @@ mod tests {
                     &target_session_attrs=read-write";
         let config =
             |hosts: &str| -> Config { format!("postgres://u:p@{hosts}{rest}").parse().unwrap() };
-        let alone = ["one:1", "[::1]:2", "%2Frun%2Fpg:3"].map(config);
+        let mut alone = ["one:1", "[::1]:2", "%2Frun%2Fpg:3"].map(config);
+        // A socket of the file system is not encrypted.
+        alone[2].ssl_mode(SslMode::Disable);
         assert_eq!(one_by_one(&config("one:1,[::1]:2,%2Frun%2Fpg:3")), alone);
         assert_eq!(one_by_one(&alone[0]), [alone[0].clone()]);
         let one_port: Config = "host=a,b port=7 user=u".parse().unwrap();

@@ -15,6 +15,7 @@ use crate::{
     database::Inner,
     engine::{SAVEPOINTS_MAX, Writer},
     flusher::Flusher,
+    hosts::are_sockets,
     readers::Readers,
     session::{CONNECT_MAX, Connector, wants_tls},
     url::{self, Roots},
@@ -164,6 +165,9 @@ impl Options {
         {
             // Any would be the first that answers, a replica or not.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        if are_sockets(&config) {
+            config.ssl_mode(SslMode::Disable);
         }
         let names_roots = roots.is_some() && config.get_ssl_mode() != SslMode::Disable;
         let tls = match (&self.tls, wants_tls(&config) || names_roots) {

@@ -89,6 +89,9 @@ fn of_client(error: &(dyn StdError + 'static)) -> Option<&'static str> {
         "server does not support TLS" => {
             Some("it does not encrypt; turn `ssl` on there, or say `sslmode=disable` in the URL")
         }
+        "no hostname provided for TLS handshake" => {
+            Some("its certificate is for a name; give that as `host`, beside `hostaddr`")
+        }
         "password missing" => Some("it asks for a password; give one in the URL"),
         _ => None,
     }

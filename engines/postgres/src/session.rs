@@ -231,6 +231,7 @@ fn check_settings(fsync: &str, synchronous_commit: &str) -> Result<(), Error> {
 
 /// Whether the connection is encrypted: always, unless told otherwise, where it leaves the machine.
 pub(crate) fn wants_tls(config: &Config) -> bool {
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
     let is_here = |host: &Host| match host {
         Host::Tcp(name) => {
             name == "localhost"
@@ -238,9 +239,15 @@ pub(crate) fn wants_tls(config: &Config) -> bool {
         }
         Host::Unix(_) => true,
     };
+    // An address goes before the name that stands beside it.
+    let all_here = if addresses.is_empty() {
+        hosts.iter().all(is_here)
+    } else {
+        addresses.iter().all(std::net::IpAddr::is_loopback)
+    };
     match config.get_ssl_mode() {
         SslMode::Disable => false,
-        SslMode::Prefer => !config.get_hosts().iter().all(is_here),
+        SslMode::Prefer => !all_here,
         _ => true,
     }
 }
@@ -478,6 +485,9 @@ mod tests {
             ("postgres://a@localhost,db.example.org/a", true),
             ("postgres://a@localhost/a?sslmode=require", true),
             ("host=/run/postgresql user=a", false),
+            ("hostaddr=10.0.0.1 user=a", true),
+            ("host=localhost hostaddr=10.0.0.1 user=a", true),
+            ("host=db.example.org hostaddr=127.0.0.1 user=a", false),
         ] {
             assert_eq!(wants_tls(&url.parse().unwrap()), expected, "{url}");
         }

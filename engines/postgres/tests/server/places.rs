@@ -21,6 +21,10 @@ fn writes_and_reads(url: &str) {
 fn a_socket_in_a_folder_is_reached_by_its_path() {
     let folder = shared().folder().display().to_string().replace('/', "%2F");
     writes_and_reads(&schema().replace("127.0.0.1", &folder));
+    // There is nothing to encrypt, whatever the URL says.
+    for rest in ["sslmode=require", "sslrootcert=/no/such/file"] {
+        writes_and_reads(&format!("{}&{rest}", schema().replace("127.0.0.1", &folder)));
+    }
     // The other form of a URL.
     let url = schema();
     let (_, path) = url.rsplit_once("%3D").unwrap();
