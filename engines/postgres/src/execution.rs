@@ -311,9 +311,11 @@ impl Execution {
             return;
         }
         let deferred = self.session.server.deferred.clone();
-        // A block of code may have deferred those that are checked at once otherwise: for itself,
-        // and for all behind it.
-        if deferred.is_some() || self.current.has_defined {
+        // A block of code or a function may have deferred those that are checked at once otherwise:
+        // for itself, and for all behind it.
+        let may_have_deferred =
+            self.current.has_defined || self.session.server.has_deferring_functions;
+        if deferred.is_some() || may_have_deferred {
             let sent = self.session.send_command("SET CONSTRAINTS ALL IMMEDIATE");
             self.sent.push_back(InFlight::Fence { member: self.current.member, sent });
         }

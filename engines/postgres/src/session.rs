@@ -59,6 +59,8 @@ pub(crate) struct Server {
     /// Constraints that are checked at the commit unless told otherwise, ready for `SET
     /// CONSTRAINTS`.
     pub(crate) deferred: Option<String>,
+    /// A function may defer others, for whoever comes behind its caller too.
+    pub(crate) has_deferring_functions: bool,
 }
 
 /// A connection and what is prepared on it.
@@ -85,6 +87,12 @@ pub(crate) const HEAR_OF_WAITS: &str = "SET LOCAL client_min_messages = warning"
 const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, conname), ', ') \
     FROM pg_constraint JOIN pg_namespace n ON n.oid = connamespace WHERE condeferred \
     AND has_schema_privilege(n.oid, 'USAGE') AND NOT pg_is_other_temp_schema(n.oid))";
+
+/// Whether there is a constraint that can be deferred, and a function that speaks of doing it.
+const HAS_DEFERRING_FUNCTIONS: &str = "(EXISTS (SELECT FROM pg_constraint \
+    WHERE condeferrable AND NOT condeferred) AND EXISTS (SELECT FROM pg_proc \
+    WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) \
+    AND prosrc ~* 'set[[:space:]]+constraints'))";
 
 impl Connector {
     /// Where the server is, for messages; never with a password.
@@ -190,7 +198,8 @@ impl Connector {
              substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), \
              pg_backend_pid()::text, \
              (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), \
-             {DEFERRED}, (SELECT stats_reset::text FROM pg_stat_archiver)"
+             {DEFERRED}, (SELECT stats_reset::text FROM pg_stat_archiver), \
+             {HAS_DEFERRING_FUNCTIONS}"
         );
         let row = client.query_one(&sql, &[]).await.map_err(failed)?;
         let text = |column: usize| row.try_get::<_, String>(column).map_err(failed);
@@ -206,6 +215,7 @@ impl Connector {
             full_page_writes: text(2)? == "on",
             is_replicated: row.try_get(3).map_err(failed)?,
             deferred: row.try_get(7).map_err(failed)?,
+            has_deferring_functions: row.try_get(9).map_err(failed)?,
         })
     }
 }
@@ -386,10 +396,12 @@ impl Session {
         Ok(Sent::new(async move { client.query_one(&prepared, &[]).await?.try_get(0) }))
     }
 
-    /// Which constraints are checked at a commit only, asked again.
+    /// Which constraints are checked at a commit only, or may be, asked again.
     pub(crate) fn look_for_deferred(&mut self) -> Answer<()> {
-        let row = block_on(self.client.query_one(&format!("SELECT {DEFERRED}"), &[]))?;
+        let sql = format!("SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}");
+        let row = block_on(self.client.query_one(&sql, &[]))?;
         self.server.deferred = row.try_get(0)?;
+        self.server.has_deferring_functions = row.try_get(1)?;
         Ok(())
     }
 

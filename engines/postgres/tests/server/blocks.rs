@@ -12,10 +12,24 @@ fn run(db: &Database, sql: &str) -> Ticket<Vec<StatementResult>, Error> {
     db.submit_statements(vec![Statement::new(sql, [])])
 }
 
-/// In a database of its own, where no constraint is checked at the commit only.
 #[test]
 fn what_a_block_defers_is_charged_to_it_and_is_deferred_for_nobody_else() {
-    let name = format!("blocks_{}", std::process::id());
+    let then = |then: &str| format!("DO $$ BEGIN SET CONSTRAINTS ALL DEFERRED; {then} END $$");
+    deferred_for_itself_alone("block", "SELECT 1", then);
+}
+
+#[test]
+fn what_a_function_defers_is_charged_to_its_caller_and_is_deferred_for_nobody_else() {
+    let function = "CREATE FUNCTION later(sql text) RETURNS void LANGUAGE plpgsql AS \
+                    $$ BEGIN set  constraints ALL DEFERRED; EXECUTE sql; END $$";
+    let then = |then: &str| format!("SELECT later($${then}$$)");
+    deferred_for_itself_alone("function", function, then);
+}
+
+/// In a database of its own, where no constraint is checked at the commit only. `defers` says how to
+/// defer all, and then to run something.
+fn deferred_for_itself_alone(kind: &str, prepare: &str, defers: impl Fn(&str) -> String) {
+    let name = format!("{kind}_{}", std::process::id());
     shared().sql(&format!("CREATE DATABASE {name}")).unwrap();
     let url = format!("postgres://postgres@127.0.0.1:{}/{name}", shared().port());
     let db = Database::open(&url).unwrap();
@@ -26,7 +40,7 @@ fn what_a_block_defers_is_charged_to_it_and_is_deferred_for_nobody_else() {
         )
     })
     .unwrap();
-    let defers = |then: &str| format!("DO $$ BEGIN SET CONSTRAINTS ALL DEFERRED; {then} END $$");
+    run(&db, prepare).wait().unwrap();
     let before = db.stats();
     let (many, leaves, fails, repairs, whole) = in_one_group(&db, || {
         let many: Vec<_> = (100..200).map(|id| db.submit_statements(vec![insert(id)])).collect();
@@ -45,7 +59,7 @@ fn what_a_block_defers_is_charged_to_it_and_is_deferred_for_nobody_else() {
     whole.wait().unwrap();
     // The next one too finds it as it is on a new connection.
     let [whole, fails] = in_one_group(&db, || {
-        [run(&db, &defers("NULL;")), run(&db, "INSERT INTO child VALUES (3)")]
+        [run(&db, &defers("DELETE FROM t WHERE id = 0;")), run(&db, "INSERT INTO child VALUES (3)")]
     });
     whole.wait().unwrap();
     assert_eq!(code(fails.wait()), "23503");
