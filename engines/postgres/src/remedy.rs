@@ -6,9 +6,22 @@ use groupcommit_core::Cause;
 use rustls::CertificateError;
 use tokio_postgres::error::SqlState;
 
+use crate::Error;
+
+const NO_WRITES: &str = "it takes no writes; connect to the primary";
+
 /// To append to what failed; nothing where what was said has to be enough.
 pub(crate) fn to_append(said: &Cause) -> String {
     remedy(said.as_ref()).map(|remedy| format!(": {remedy}")).unwrap_or_default()
+}
+
+/// Whether the server was reached and takes no writes.
+pub(crate) fn is_of_replica(error: &Error) -> bool {
+    match error {
+        Error::Replica(_) => true,
+        Error::Connect { source, .. } => remedy(source.as_ref()) == Some(NO_WRITES),
+        _ => false,
+    }
 }
 
 /// What the trouble is, in a few words, and what to do.
@@ -56,7 +69,7 @@ fn of_system(error: &(dyn StdError + 'static)) -> Option<&'static str> {
             Some("nothing listens there; start the server, or correct the host and port in the URL")
         }
         io::ErrorKind::PermissionDenied if error.to_string().contains("not allow writes") => {
-            Some("it takes no writes; connect to the primary")
+            Some(NO_WRITES)
         }
         io::ErrorKind::PermissionDenied if error.to_string().contains("not read only") => {
             Some("leave `target_session_attrs=read-only` out of the URL, for a writer needs more")

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::TryStreamExt as _;
-use groupcommit_core::block_on;
+use groupcommit_core::{Cause, block_on};
 use groupcommit_server::runtime;
 use tokio_postgres::{
     AsyncMessage, Client, Config, Connection, Statement as Prepared,
@@ -26,7 +26,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::{
     Error, Statement, StatementResult, Value,
     error::History,
-    hosts,
+    hosts, remedy,
     value::{Bound, Column, has_place_for},
 };
 
@@ -120,7 +120,7 @@ impl Connector {
             let (prepared, prepared_bytes) = (HashMap::new(), 0);
             Ok(Session { client, server, prepared, prepared_bytes, cancelled_waits })
         });
-        connected.await.unwrap_or_else(|_| Err(self.silent()))
+        connected.await.unwrap_or_else(|_| Err(self.silent(&self.config)))
     }
 
     /// How long connecting to one host takes at most.
@@ -133,26 +133,32 @@ impl Connector {
         u32::try_from(count.max(1)).unwrap_or(u32::MAX)
     }
 
-    fn silent(&self) -> Error {
+    fn silent(&self, config: &Config) -> Error {
         let limit = self.connect_max();
         let silent = format!("it accepted the connection and said nothing within {limit:?}");
         let source = std::io::Error::new(std::io::ErrorKind::TimedOut, silent);
-        Error::Connect { server: self.shown(), source: Arc::new(source) }
+        Error::Connect { server: hosts::shown(config), source: Arc::new(source) }
     }
 
-    /// Connects to the first host that lets us in and takes writes.
+    /// Connects to the first host that lets us in and takes writes. That one is a replica says less
+    /// of why there is none than what is wrong with the others.
     async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {
         let cancelled_waits = Arc::new(AtomicU64::new(0));
         let mut last = None;
         for config in hosts::one_by_one(&self.config) {
             let opening = self.open_at(&config, cancelled_waits.clone());
-            match tokio::time::timeout(self.connect_max(), opening).await {
+            let error = match tokio::time::timeout(self.connect_max(), opening).await {
                 Ok(Ok(client)) => return Ok((client, cancelled_waits)),
-                Ok(Err(error)) => last = Some(error),
-                Err(_) => last = Some(self.silent()),
-            }
+                Ok(Err(error)) => error,
+                Err(_) => self.silent(&config),
+            };
+            tracing::debug!(%error, "a host is passed over");
+            last = match last {
+                Some(before) if remedy::is_of_replica(&error) => Some(before),
+                _ => Some(error),
+            };
         }
-        Err(last.unwrap_or_else(|| self.silent()))
+        Err(last.unwrap_or_else(|| self.silent(&self.config)))
     }
 
     async fn open_at(
@@ -160,15 +166,17 @@ impl Connector {
         config: &Config,
         cancelled_waits: Arc<AtomicU64>,
     ) -> Result<Client, Error> {
+        let failed = |source| Error::Connect {
+            server: hosts::shown(config),
+            source: Arc::new(source) as Cause,
+        };
         if let Some(tls) = &self.tls {
             let connect = MakeRustlsConnect::new((**tls).clone());
-            let (client, connection) =
-                config.connect(connect).await.map_err(|error| self.failed(error))?;
+            let (client, connection) = config.connect(connect).await.map_err(failed)?;
             drive(connection, cancelled_waits)?;
             Ok(client)
         } else {
-            let (client, connection) =
-                config.connect(NoTls).await.map_err(|error| self.failed(error))?;
+            let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
             drive(connection, cancelled_waits)?;
             Ok(client)
         }

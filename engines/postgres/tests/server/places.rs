@@ -81,6 +81,14 @@ fn of_several_hosts_the_one_that_takes_writes_is_found_and_a_replica_alone_is_re
     assert!(matches!(refused, Error::Connect { .. }), "{refused:?}");
     assert!(refused.to_string().ends_with("takes no writes; connect to the primary"), "{refused}");
     assert!(since.elapsed() < patient / 2);
+    // That a replica is no primary is no news where something is wrong with the other.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for ports in [[nobody, replica], [replica, nobody]] {
+        let hosts = ports.map(|port| format!("127.0.0.1:{port}")).join(",");
+        let refused = Database::open(&url(&hosts)).unwrap_err().to_string();
+        let expected = format!("127.0.0.1:{nobody}/postgres: nothing listens there");
+        assert!(refused.contains(&expected), "{refused}");
+    }
     servers.stop().unwrap();
 }
 
