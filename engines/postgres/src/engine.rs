@@ -242,7 +242,7 @@ impl Writer {
             Fault::Lost(error) => {
                 let server = execution.session.server.clone();
                 drop(execution);
-                settle::end_process(&self.connector, &server);
+                self.session = settle::end_process(&self.connector, &server);
                 Err(Setback::Lost(error))
             }
             Fault::Member { member, error } => {
@@ -272,10 +272,10 @@ impl Writer {
                 self.keep_undone(execution);
                 Err(Setback::Refused(Error::Server(error)))
             }
+            // With the connection goes what the client has prepared for itself, which may be gone
+            // from the server as well.
             Fault::Stale => {
-                if execution.roll_back() {
-                    self.keep_undone(execution);
-                }
+                execution.roll_back();
                 Err(Setback::Stale)
             }
         }
@@ -285,8 +285,9 @@ impl Writer {
 /// Connects, again and again, but no longer than `within`.
 pub(crate) fn reconnect(connector: &Connector, within: Duration) -> Result<Session, Error> {
     let connected = insist(within, |_| match connector.connect() {
-        Err(error @ Error::Connect { .. }) => {
-            tracing::debug!(%error, "the server cannot be reached");
+        // A replica may be about to be promoted.
+        Err(error @ (Error::Connect { .. } | Error::Replica(_))) => {
+            tracing::debug!(%error, "no server can be reached that takes writes");
             ControlFlow::Continue(error)
         }
         other => ControlFlow::Break(other),

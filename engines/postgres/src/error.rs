@@ -5,6 +5,8 @@ use std::fmt;
 use groupcommit_core::{Cause, NotRun};
 use groupcommit_server::runtime::NoThread;
 
+use crate::remedy;
+
 /// Why a database could not be opened or used, or a statement was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,7 +16,7 @@ pub enum Error {
     Url(#[source] tokio_postgres::Error),
 
     /// The server could not be reached, or did not let us in.
-    #[error("could not connect to {server}")]
+    #[error("could not connect to {server}{}", remedy::to_append(.source))]
     Connect {
         /// Where it should be.
         server: String,

@@ -310,13 +310,19 @@ impl Execution {
         if self.fault.is_some() {
             return;
         }
-        if let Some(deferred) = &self.session.server.deferred {
-            let defer = format!("SET CONSTRAINTS {deferred} DEFERRED");
+        let deferred = self.session.server.deferred.clone();
+        // A block of code or a function may have deferred those that are checked at once otherwise:
+        // for itself, and for all behind it.
+        let may_have_deferred =
+            self.current.has_defined || self.session.server.has_deferring_functions;
+        if deferred.is_some() || may_have_deferred {
             let sent = self.session.send_command("SET CONSTRAINTS ALL IMMEDIATE");
             self.sent.push_back(InFlight::Fence { member: self.current.member, sent });
+        }
+        if let Some(deferred) = deferred {
             // No member is to blame where somebody else has dropped one meanwhile: a new connection
             // finds out which there are.
-            self.send_command(&defer);
+            self.send_command(&format!("SET CONSTRAINTS {deferred} DEFERRED"));
         }
     }
 

@@ -31,12 +31,15 @@ mod error;
 mod exclusive;
 mod execution;
 mod flusher;
+mod hosts;
 mod open;
 mod readers;
+mod remedy;
 mod session;
 mod settle;
 mod statement;
 mod transaction;
+mod url;
 mod value;
 
 pub use database::{Database, Submission};

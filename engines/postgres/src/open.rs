@@ -4,15 +4,21 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
 use groupcommit_server::Sizes;
-use tokio_postgres::{Config, config::TargetSessionAttrs};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use tokio_postgres::{
+    Config,
+    config::{SslMode, TargetSessionAttrs},
+};
 
 use crate::{
     Database, Error,
     database::Inner,
     engine::{SAVEPOINTS_MAX, Writer},
     flusher::Flusher,
+    hosts::are_sockets,
     readers::Readers,
     session::{CONNECT_MAX, Connector, wants_tls},
+    url::{self, Roots},
 };
 
 /// How long a server may say nothing before it is asked whether it is there, how often it is asked,
@@ -118,8 +124,8 @@ impl Options {
         self
     }
 
-    /// What TLS trusts, in place of the system's certificates. Use `sslmode=require` in the URL to
-    /// have it on the loopback too.
+    /// What TLS trusts, in place of the system's certificates and of what the URL says. Use
+    /// `sslmode=require` in the URL to have it on the loopback too.
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
         self.tls = Some(config);
@@ -130,7 +136,12 @@ impl Options {
     /// `key=value` form.
     ///
     /// A connection that leaves the machine is encrypted, and its server's certificate is verified,
-    /// unless the URL says `sslmode=disable`.
+    /// unless the URL says `sslmode=disable`. With `sslrootcert=FILE` that certificate must be signed
+    /// by one in this file, and connections on the machine are encrypted as well. As it is always
+    /// verified, `sslmode=verify-full` and `verify-ca` are the same as `require`.
+    ///
+    /// Where the URL names several hosts, they are tried in turn, each for `connect_timeout` (10 s
+    /// unless it says otherwise), and the first that takes writes is used.
     ///
     /// # Durability
     ///
@@ -141,7 +152,7 @@ impl Options {
     ///
     /// What keeps the database from being used so that every promise holds; see [`Error`].
     pub fn open(&self, url: &str) -> Result<Database, Error> {
-        let mut config: Config = url.parse().map_err(Error::Url)?;
+        let (mut config, roots) = url::read(url)?;
         if config.get_application_name().is_none() {
             config.application_name("groupcommit");
         }
@@ -155,14 +166,18 @@ impl Options {
             // Any would be the first that answers, a replica or not.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        let tls = match (&self.tls, wants_tls(&config)) {
+        if are_sockets(&config) {
+            config.ssl_mode(SslMode::Disable);
+        }
+        let names_roots = roots.is_some() && config.get_ssl_mode() != SslMode::Disable;
+        let tls = match (&self.tls, wants_tls(&config) || names_roots) {
             (_, false) => None,
             (Some(tls), true) => Some(tls.clone()),
-            (None, true) => Some(Arc::new(system_tls()?)),
+            (None, true) => Some(Arc::new(tls_that_trusts(&roots.unwrap_or(Roots::System))?)),
         };
         if tls.is_some() {
             // Never in the clear because the server would rather not.
-            config.ssl_mode(tokio_postgres::config::SslMode::Require);
+            config.ssl_mode(SslMode::Require);
         }
         let connector = Connector { config, tls };
         let session = connector.connect()?;
@@ -219,17 +234,36 @@ fn warnings_of(server: &crate::session::Server) -> Vec<Warning> {
     torn.into_iter().chain(unflushed).collect()
 }
 
-/// TLS that trusts what the system trusts.
-fn system_tls() -> Result<rustls::ClientConfig, Error> {
+fn tls_that_trusts(trusted: &Roots) -> Result<rustls::ClientConfig, Error> {
     let mut roots = rustls::RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    let (added, _) = roots.add_parsable_certificates(found.certs);
-    if added == 0 {
-        return Err(Error::Tls(
-            "the system has no certificates to trust; install them (`ca-certificates`), give your \
-             own with `Options::tls`, or say `sslmode=disable` in the URL"
-                .to_owned(),
-        ));
+    match trusted {
+        Roots::System => {
+            let found = rustls_native_certs::load_native_certs();
+            if roots.add_parsable_certificates(found.certs).0 == 0 {
+                return Err(Error::Tls(
+                    "the system has no certificates to trust; install them (`ca-certificates`), \
+                     name your own with `sslrootcert=FILE` in the URL, or say `sslmode=disable` there"
+                        .to_owned(),
+                ));
+            }
+        }
+        Roots::File(path) => {
+            let unfit = |why: String| {
+                let path = path.display();
+                Error::Tls(format!("`sslrootcert` names {path}, {why}; name a file in PEM format"))
+            };
+            let certificates = CertificateDer::pem_file_iter(path)
+                .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+                .map_err(|error| unfit(format!("which cannot be read ({error})")))?;
+            if certificates.is_empty() {
+                return Err(unfit("in which there is no certificate".to_owned()));
+            }
+            for certificate in certificates {
+                roots
+                    .add(certificate)
+                    .map_err(|error| unfit(format!("which holds one that is none ({error})")))?;
+            }
+        }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)

@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures_util::TryStreamExt as _;
-use groupcommit_core::block_on;
+use groupcommit_core::{Cause, block_on};
 use groupcommit_server::runtime;
 use tokio_postgres::{
     AsyncMessage, Client, Config, Connection, Statement as Prepared,
@@ -26,6 +26,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::{
     Error, Statement, StatementResult, Value,
     error::History,
+    hosts, remedy,
     value::{Bound, Column, has_place_for},
 };
 
@@ -58,6 +59,8 @@ pub(crate) struct Server {
     /// Constraints that are checked at the commit unless told otherwise, ready for `SET
     /// CONSTRAINTS`.
     pub(crate) deferred: Option<String>,
+    /// A function may defer others, for whoever comes behind its caller too.
+    pub(crate) has_deferring_functions: bool,
 }
 
 /// A connection and what is prepared on it.
@@ -85,17 +88,16 @@ const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, con
     FROM pg_constraint JOIN pg_namespace n ON n.oid = connamespace WHERE condeferred \
     AND has_schema_privilege(n.oid, 'USAGE') AND NOT pg_is_other_temp_schema(n.oid))";
 
+/// Whether there is a constraint that can be deferred, and a function that speaks of doing it.
+const HAS_DEFERRING_FUNCTIONS: &str = "(EXISTS (SELECT FROM pg_constraint \
+    WHERE condeferrable AND NOT condeferred) AND EXISTS (SELECT FROM pg_proc \
+    WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) \
+    AND prosrc ~* 'set[[:space:]]+constraints'))";
+
 impl Connector {
     /// Where the server is, for messages; never with a password.
     pub(crate) fn shown(&self) -> String {
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(host) => host.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let ports: Vec<String> = self.config.get_ports().iter().map(ToString::to_string).collect();
-        let database = self.config.get_dbname().unwrap_or_default();
-        let hosts = hosts.collect::<Vec<_>>().join(",");
-        format!("postgres://{hosts}:{}/{database}", ports.join(","))
+        hosts::shown(&self.config)
     }
 
     fn failed(&self, source: tokio_postgres::Error) -> Error {
@@ -110,36 +112,74 @@ impl Connector {
 
     /// As [`Self::connect`]; needs the runtime's thread.
     pub(crate) async fn connect_async(&self) -> Result<Session, Error> {
-        let limit = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX);
+        let limit = self.connect_max();
         // The client's own limit covers the socket alone, not a server that accepts and is silent.
-        let connected = tokio::time::timeout(limit, async {
+        let connected = tokio::time::timeout(limit * self.hosts_count(), async {
             let (client, cancelled_waits) = self.open().await?;
             let (server, client) = (self.examine(&client).await?, Arc::new(client));
             let (prepared, prepared_bytes) = (HashMap::new(), 0);
             Ok(Session { client, server, prepared, prepared_bytes, cancelled_waits })
         });
-        connected.await.unwrap_or_else(|_| {
-            let silent = format!("it accepted the connection and said nothing within {limit:?}");
-            let source = std::io::Error::new(std::io::ErrorKind::TimedOut, silent);
-            Err(Error::Connect { server: self.shown(), source: Arc::new(source) })
-        })
+        connected.await.unwrap_or_else(|_| Err(self.silent(&self.config)))
     }
 
+    /// How long connecting to one host takes at most.
+    fn connect_max(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_MAX)
+    }
+
+    fn hosts_count(&self) -> u32 {
+        let count = self.config.get_hosts().len().max(self.config.get_hostaddrs().len());
+        u32::try_from(count.max(1)).unwrap_or(u32::MAX)
+    }
+
+    fn silent(&self, config: &Config) -> Error {
+        let limit = self.connect_max();
+        let silent = format!("it accepted the connection and said nothing within {limit:?}");
+        let source = std::io::Error::new(std::io::ErrorKind::TimedOut, silent);
+        Error::Connect { server: hosts::shown(config), source: Arc::new(source) }
+    }
+
+    /// Connects to the first host that lets us in and takes writes. That one is a replica says less
+    /// of why there is none than what is wrong with the others.
     async fn open(&self) -> Result<(Client, Arc<AtomicU64>), Error> {
         let cancelled_waits = Arc::new(AtomicU64::new(0));
-        let client = if let Some(tls) = &self.tls {
-            let connect = MakeRustlsConnect::new((**tls).clone());
-            let connected = self.config.connect(connect).await;
-            let (client, connection) = connected.map_err(|error| self.failed(error))?;
-            drive(connection, cancelled_waits.clone())?;
-            client
-        } else {
-            let connected = self.config.connect(NoTls).await;
-            let (client, connection) = connected.map_err(|error| self.failed(error))?;
-            drive(connection, cancelled_waits.clone())?;
-            client
+        let mut last = None;
+        for config in hosts::one_by_one(&self.config) {
+            let opening = self.open_at(&config, cancelled_waits.clone());
+            let error = match tokio::time::timeout(self.connect_max(), opening).await {
+                Ok(Ok(client)) => return Ok((client, cancelled_waits)),
+                Ok(Err(error)) => error,
+                Err(_) => self.silent(&config),
+            };
+            tracing::debug!(%error, "a host is passed over");
+            last = match last {
+                Some(before) if remedy::is_of_replica(&error) => Some(before),
+                _ => Some(error),
+            };
+        }
+        Err(last.unwrap_or_else(|| self.silent(&self.config)))
+    }
+
+    async fn open_at(
+        &self,
+        config: &Config,
+        cancelled_waits: Arc<AtomicU64>,
+    ) -> Result<Client, Error> {
+        let failed = |source| Error::Connect {
+            server: hosts::shown(config),
+            source: Arc::new(source) as Cause,
         };
-        Ok((client, cancelled_waits))
+        if let Some(tls) = &self.tls {
+            let connect = MakeRustlsConnect::new((**tls).clone());
+            let (client, connection) = config.connect(connect).await.map_err(failed)?;
+            drive(connection, cancelled_waits)?;
+            Ok(client)
+        } else {
+            let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
+            drive(connection, cancelled_waits)?;
+            Ok(client)
+        }
     }
 
     async fn examine(&self, client: &Client) -> Result<Server, Error> {
@@ -166,7 +206,8 @@ impl Connector {
              substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), \
              pg_backend_pid()::text, \
              (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), \
-             {DEFERRED}, (SELECT stats_reset::text FROM pg_stat_archiver)"
+             {DEFERRED}, (SELECT stats_reset::text FROM pg_stat_archiver), \
+             {HAS_DEFERRING_FUNCTIONS}"
         );
         let row = client.query_one(&sql, &[]).await.map_err(failed)?;
         let text = |column: usize| row.try_get::<_, String>(column).map_err(failed);
@@ -182,6 +223,7 @@ impl Connector {
             full_page_writes: text(2)? == "on",
             is_replicated: row.try_get(3).map_err(failed)?,
             deferred: row.try_get(7).map_err(failed)?,
+            has_deferring_functions: row.try_get(9).map_err(failed)?,
         })
     }
 }
@@ -207,6 +249,7 @@ fn check_settings(fsync: &str, synchronous_commit: &str) -> Result<(), Error> {
 
 /// Whether the connection is encrypted: always, unless told otherwise, where it leaves the machine.
 pub(crate) fn wants_tls(config: &Config) -> bool {
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
     let is_here = |host: &Host| match host {
         Host::Tcp(name) => {
             name == "localhost"
@@ -214,9 +257,15 @@ pub(crate) fn wants_tls(config: &Config) -> bool {
         }
         Host::Unix(_) => true,
     };
+    // An address goes before the name that stands beside it.
+    let all_here = if addresses.is_empty() {
+        hosts.iter().all(is_here)
+    } else {
+        addresses.iter().all(std::net::IpAddr::is_loopback)
+    };
     match config.get_ssl_mode() {
         SslMode::Disable => false,
-        SslMode::Prefer => !config.get_hosts().iter().all(is_here),
+        SslMode::Prefer => !all_here,
         _ => true,
     }
 }
@@ -355,10 +404,12 @@ impl Session {
         Ok(Sent::new(async move { client.query_one(&prepared, &[]).await?.try_get(0) }))
     }
 
-    /// Which constraints are checked at a commit only, asked again.
+    /// Which constraints are checked at a commit only, or may be, asked again.
     pub(crate) fn look_for_deferred(&mut self) -> Answer<()> {
-        let row = block_on(self.client.query_one(&format!("SELECT {DEFERRED}"), &[]))?;
+        let sql = format!("SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}");
+        let row = block_on(self.client.query_one(&sql, &[]))?;
         self.server.deferred = row.try_get(0)?;
+        self.server.has_deferring_functions = row.try_get(1)?;
         Ok(())
     }
 
@@ -454,6 +505,9 @@ mod tests {
             ("postgres://a@localhost,db.example.org/a", true),
             ("postgres://a@localhost/a?sslmode=require", true),
             ("host=/run/postgresql user=a", false),
+            ("hostaddr=10.0.0.1 user=a", true),
+            ("host=localhost hostaddr=10.0.0.1 user=a", true),
+            ("host=db.example.org hostaddr=127.0.0.1 user=a", false),
         ] {
             assert_eq!(wants_tls(&url.parse().unwrap()), expected, "{url}");
         }

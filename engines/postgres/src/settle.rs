@@ -158,12 +158,19 @@ fn confirm(session: &Session, within: Duration) -> Result<(), Trouble> {
     }
 }
 
-/// Ends the process of a lost connection over which no commit was sent, so that it keeps no locks.
-/// Where that cannot be done it ends by itself once it notices.
-pub(crate) fn end_process(connector: &Connector, old: &Server) {
+/// Ends the process of a lost connection over which no commit was sent, so that it keeps no locks,
+/// and returns the connection that took. Where it cannot be done the process ends by itself once it
+/// notices.
+pub(crate) fn end_process(connector: &Connector, old: &Server) -> Option<Session> {
     match connector.connect() {
-        Ok(session) => end(&session, old, ""),
-        Err(error) => tracing::debug!(%error, "a lost connection's process was left alone"),
+        Ok(session) => {
+            end(&session, old, "");
+            Some(session)
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a lost connection's process was left alone");
+            None
+        }
     }
 }
 

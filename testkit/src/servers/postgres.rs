@@ -36,9 +36,17 @@ pub enum Kind {
 pub struct Servers {
     place: Place,
     bin: PathBuf,
-    port: u16,
     life: Life,
-    nodes: Vec<PathBuf>,
+    nodes: Vec<Node>,
+    /// Which of them takes writes.
+    primary: usize,
+}
+
+/// One server.
+#[derive(Debug)]
+struct Node {
+    data: PathBuf,
+    port: u16,
 }
 
 /// The folder of PostgreSQL's programs, where they are installed.
@@ -89,7 +97,7 @@ pub fn start(bin: &Path, kind: Kind, life: Life) -> Result<Servers, Trouble> {
     sweep_or_say();
     let account = is_root().then_some(ACCOUNT);
     let place = Place::new("postgres", life, account)?;
-    let mut servers = Servers { place, bin: bin.to_owned(), port: 0, life, nodes: Vec::new() };
+    let mut servers = Servers { place, bin: bin.to_owned(), life, nodes: Vec::new(), primary: 0 };
     let started = servers.start_all(kind);
     if let Err(trouble) = started {
         servers.stop()?;
@@ -102,13 +110,19 @@ impl Servers {
     /// Where clients connect to, over the loopback.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port())
     }
 
     /// The port of the primary.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.nodes[self.primary].port
+    }
+
+    /// The ports of all, in the order in which they were started.
+    #[must_use]
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(|node| node.port).collect()
     }
 
     /// The folder of the servers.
@@ -138,7 +152,7 @@ impl Servers {
                 folder.display()
             ),
         )?;
-        self.port = self.start_node(&primary)?;
+        self.start_node(&primary)?;
         if kind == Kind::Replicated {
             for name in ["replica1", "replica2"] {
                 self.add_replica(name)?;
@@ -156,15 +170,14 @@ impl Servers {
         let source = format!(
             "host={} port={} user=postgres application_name={name}",
             self.place.folder.display(),
-            self.port
+            self.port()
         );
         run(self
             .program("pg_basebackup")
             .args(["--no-sync", "--checkpoint", "fast", "--wal-method", "stream"])
             .args(["--write-recovery-conf", "--dbname", &source, "--pgdata"])
             .arg(&data))?;
-        self.start_node(&data)?;
-        Ok(())
+        self.start_node(&data)
     }
 
     /// Waits until both replicas are in the quorum: a replica that merely streams proves nothing.
@@ -183,7 +196,7 @@ impl Servers {
     }
 
     /// Starts the server on `data` on a free port; another port when somebody else took it first.
-    fn start_node(&mut self, data: &Path) -> Result<u16, Trouble> {
+    fn start_node(&mut self, data: &Path) -> Result<(), Trouble> {
         let mut trouble = None;
         for _ in 0..5 {
             let port = free_port()?;
@@ -198,8 +211,8 @@ impl Servers {
                 .stdout(Stdio::null()));
             match started {
                 Ok(_) => {
-                    self.nodes.push(data.to_owned());
-                    return Ok(port);
+                    self.nodes.push(Node { data: data.to_owned(), port });
+                    return Ok(());
                 }
                 Err(error) => trouble = Some(error),
             }
@@ -213,11 +226,15 @@ impl Servers {
     ///
     /// What `psql` says.
     pub fn sql(&self, sql: &str) -> Result<String, Trouble> {
+        self.sql_at(self.port(), sql)
+    }
+
+    fn sql_at(&self, port: u16, sql: &str) -> Result<String, Trouble> {
         run(self
             .program("psql")
             .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
             .args(["--set", "ON_ERROR_STOP=1", "--username", "postgres", "--dbname", "postgres"])
-            .args(["--port", &self.port.to_string(), "--command", sql, "--host"])
+            .args(["--port", &port.to_string(), "--command", sql, "--host"])
             .arg(&self.place.folder))
     }
 
@@ -227,16 +244,62 @@ impl Servers {
     ///
     /// What `pg_ctl` says.
     pub fn crash_and_restart(&self) -> Result<(), Trouble> {
-        let data = self.place.folder.join("primary");
+        let Node { data, port } = &self.nodes[self.primary];
         run(self
             .program("pg_ctl")
             .args(["restart", "--wait", "--silent", "--mode", "immediate"])
-            .args(["--options", &format!("-p {}", self.port), "--pgdata"])
-            .arg(&data)
+            .args(["--options", &format!("-p {port}"), "--pgdata"])
+            .arg(data)
             .arg("--log")
             .arg(data.with_extension("log"))
             .stdout(Stdio::null()))
         .map(drop)
+    }
+
+    /// Kills the primary as a crash would.
+    ///
+    /// # Errors
+    ///
+    /// What `pg_ctl` says.
+    pub fn kill_primary(&self) -> Result<(), Trouble> {
+        let stop = ["stop", "--wait", "--silent", "--mode", "immediate", "--pgdata"];
+        let data = &self.nodes[self.primary].data;
+        run(self.program("pg_ctl").args(stop).arg(data)).map(drop)
+    }
+
+    /// The port of the replica that has received most of the log. Once the primary is gone it has
+    /// every commit that was acknowledged; another may not.
+    ///
+    /// # Errors
+    ///
+    /// What `psql` says, or that there is no replica.
+    pub fn foremost_replica(&self) -> Result<u16, Trouble> {
+        let position =
+            "SELECT coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'";
+        let mut foremost = None;
+        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| *at != self.primary) {
+            let said = self.sql_at(node.port, position)?;
+            let bytes: u64 = said.trim().parse().map_err(|error| {
+                Trouble(format!("the replica's position in the log is `{said}`: {error}"))
+            })?;
+            foremost = foremost.max(Some((bytes, node.port)));
+        }
+        let (_, port) = foremost.ok_or_else(|| Trouble("there is no replica".to_owned()))?;
+        Ok(port)
+    }
+
+    /// Makes the replica that listens on `port` the primary, which waits for no other.
+    ///
+    /// # Errors
+    ///
+    /// What `pg_ctl` says, or that none listens there.
+    pub fn promote(&mut self, port: u16) -> Result<(), Trouble> {
+        let at = self.nodes.iter().position(|node| node.port == port);
+        let at = at.ok_or_else(|| Trouble(format!("no replica listens on {port}")))?;
+        let promote = ["promote", "--wait", "--silent", "--pgdata"];
+        run(self.program("pg_ctl").args(promote).arg(&self.nodes[at].data))?;
+        self.primary = at;
+        Ok(())
     }
 
     /// Stops the servers and removes all that they wrote.

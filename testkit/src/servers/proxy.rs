@@ -8,7 +8,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering},
     },
     thread,
 };
@@ -53,6 +53,9 @@ struct Orders {
     refuse_after_cut: AtomicBool,
     is_refusing: AtomicBool,
     cuts: AtomicU64,
+    connections: AtomicU64,
+    /// The port of the server that new connections are led to.
+    server: AtomicU16,
 }
 
 /// A cut that is to be made.
@@ -73,12 +76,15 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let this = Self { port: listener.local_addr()?.port(), orders: Arc::default() };
         let orders = this.orders.clone();
+        orders.server.store(server, Ordering::SeqCst);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if orders.is_refusing.load(Ordering::SeqCst) {
                     continue; // closes it
                 }
-                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                orders.connections.fetch_add(1, Ordering::SeqCst);
+                let server = ("127.0.0.1", orders.server.load(Ordering::SeqCst));
+                let Ok(server) = TcpStream::connect(server) else { continue };
                 drop([client.set_nodelay(true), server.set_nodelay(true)]);
                 let link = Arc::new(Link {
                     client,
@@ -110,6 +116,17 @@ impl Proxy {
     #[must_use]
     pub fn cuts(&self) -> u64 {
         self.orders.cuts.load(Ordering::SeqCst)
+    }
+
+    /// Connections that were let through, to whichever server, or would have been had it listened.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.orders.connections.load(Ordering::SeqCst)
+    }
+
+    /// Leads the connections to come to the server that listens on this port of the loopback.
+    pub fn lead_to(&self, server: u16) {
+        self.orders.server.store(server, Ordering::SeqCst);
     }
 
     /// Lets the server be reached again.

@@ -4,10 +4,15 @@
 //! says so; with `GROUPCOMMIT_SERVERS=required` it fails instead.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod blocks;
 mod conformance;
 mod contention;
 mod cuts;
+mod failover;
+mod full;
 mod others;
+mod places;
+mod prepared;
 mod reading;
 mod refused;
 mod replicated;
