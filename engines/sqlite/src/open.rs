@@ -37,6 +37,7 @@ pub struct Options {
     limits: Limits,
     formation: Formation,
     flush_delay: Duration,
+    readers_at_least: usize,
 }
 
 impl Default for Options {
@@ -57,6 +58,7 @@ impl Options {
             limits: Limits::default(),
             formation: Formation::default(),
             flush_delay: Duration::ZERO,
+            readers_at_least: 0,
         }
     }
 
@@ -86,6 +88,14 @@ impl Options {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Raises the most connections that reads share, which is two a core but at least four, to so
+    /// many: for who has that many threads reading at once, which would wait for each other otherwise.
+    #[must_use]
+    pub fn readers_at_least(mut self, connections: usize) -> Self {
+        self.readers_at_least = connections;
         self
     }
 
@@ -153,7 +163,7 @@ impl Options {
             formation: self.formation,
             ..Settings::default()
         };
-        let readers = Readers::new(opened, self.busy_timeout);
+        let readers = Readers::new(opened, self.busy_timeout, self.readers_at_least);
         let pipeline = Pipeline::new(writer, settings);
         Ok(Database::new(Inner { readers, pipeline, log, guard, warnings }))
     }

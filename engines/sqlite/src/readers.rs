@@ -69,13 +69,14 @@ pub(crate) enum NoReader {
 }
 
 impl Readers {
-    /// A pool that opens its connections when they are first needed: two a core, but at least four.
-    pub(crate) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
+    /// A pool that opens its connections when they are first needed: two a core, but at least four,
+    /// and at least `at_least`.
+    pub(crate) fn new(path: PathBuf, busy_timeout: Duration, at_least: usize) -> Self {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             path,
             busy_timeout,
-            max: (2 * cores).max(4),
+            max: (2 * cores).max(4).max(at_least),
             state: Mutex::default(),
             returned: Condvar::new(),
         }
@@ -87,7 +88,7 @@ impl Readers {
         let connection = self.borrow()?;
         let begun = connection
             .busy_timeout(self.busy_timeout)
-            .and_then(|()| connection.execute_batch("BEGIN"));
+            .and_then(|()| run_prepared(&connection, "BEGIN"));
         begun.map_err(NoReader::Sqlite)?;
         let _inside = Inside::enter();
         let value = read(&connection);
@@ -133,6 +134,11 @@ impl Readers {
     }
 }
 
+/// Runs what every read runs, prepared once a connection: preparing it takes longer than a short read.
+fn run_prepared(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute(()).map(|_| ())
+}
+
 /// Refuses what would stay on the connection for the next who borrows it.
 fn authorize(context: &AuthContext<'_>) -> Authorization {
     match context.action {
@@ -167,7 +173,7 @@ impl std::ops::Deref for Lent<'_> {
 impl Lent<'_> {
     fn give_back(mut self) {
         ffi::reset_statements(&self);
-        let whole = self.is_autocommit() || self.execute_batch("ROLLBACK").is_ok();
+        let whole = self.is_autocommit() || run_prepared(&self, "ROLLBACK").is_ok();
         let Some(connection) = self.connection.take_if(|_| whole) else {
             return; // closed by dropping
         };

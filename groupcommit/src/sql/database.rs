@@ -6,7 +6,7 @@ use super::{
     Engine, Error, Rows, Settled, Statement, StatementResult, StatementsFailure, StatementsTicket,
     speak::Speak,
 };
-use crate::{Failure, Limits, Rejected, Stats, Submit as _, Terms, Unknown};
+use crate::{Limits, Stats, Submit as _, Terms, Unknown};
 
 /// A database that speaks SQL, opened by a URL. Cheap to clone; clones are the same database.
 ///
@@ -246,8 +246,7 @@ impl Database {
     ///
     /// Dropping the future discards the rows; the database may still run the statement.
     pub async fn read_async(&self, read: &Statement) -> Result<StatementResult, StatementsFailure> {
-        let rows = self.read_rows(read).await?;
-        rows.collect().await.map_err(|error| Failure::Rejected(Rejected::Caller(error)))
+        with!(self, engine => engine.read_async(read).await)
     }
 
     /// As [`read_async`](Self::read_async), and hands out the rows as they arrive.

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use super::{Error, Rows, Settled, Statement, StatementResult};
-use crate::{Failure, Submit, Unknown};
+use crate::{Failure, Rejected, Submit, Unknown};
 
 /// What the statements of a transaction came to.
 pub(super) type Results = Vec<StatementResult>;
@@ -23,6 +23,17 @@ pub(super) trait Speak: Clone + Send + Sync + 'static {
     + 'static;
 
     fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>>;
+
+    /// All rows of a read at once.
+    fn read_async(
+        &self,
+        read: &Statement,
+    ) -> impl Future<Output = Result<StatementResult, Failure<Error>>> + Send {
+        async {
+            let rows = self.read_rows(read).await?;
+            rows.collect().await.map_err(|error| Failure::Rejected(Rejected::Caller(error)))
+        }
+    }
 
     fn read_rows(
         &self,

@@ -53,9 +53,11 @@ impl Sqlite {
         if let Some(timeout) = url.busy_timeout {
             settings = settings.busy_timeout(timeout);
         }
-        let database = settings.open(&url.path).map_err(Error::from_engine)?;
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let connections = options.readers.unwrap_or(cores).max(1);
+        // A thread of the bridge that has a call has a connection for it.
+        let settings = settings.readers_at_least(connections);
+        let database = settings.open(&url.path).map_err(Error::from_engine)?;
         let limits = BridgeLimits { connections, ..BridgeLimits::default() };
         let reads = Bridge::new(Reads(database.clone()), limits);
         Ok(Self { database, reads })
@@ -79,6 +81,31 @@ impl Speak for Sqlite {
         self.database
             .read(|connection| run_statement(connection, read))
             .map_err(Error::from_failure)
+    }
+
+    /// In one piece: each hand-over between two threads may have to wait until another thread's time
+    /// on a processor is over, so there is one to the bridge and one back, however many rows there are.
+    async fn read_async(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
+        let read = read.clone();
+        let wanted = Arc::new(());
+        let is_wanted = Arc::downgrade(&wanted);
+        let reading = self.reads.call(move |database: &mut Database| {
+            let mut result = StatementResult::default();
+            let collect = |part| {
+                match part {
+                    Part::Columns(names) => result.columns = names,
+                    Part::Row(row) => result.rows.push(row),
+                }
+                is_wanted.strong_count() > 0
+            };
+            database
+                .read(|connection| read_each(connection, &read, collect))
+                .map_err(Error::from_failure)?;
+            Ok(result)
+        });
+        let read = reading.await.unwrap_or_else(|failure| Err(not_read(failure)));
+        drop(wanted);
+        read
     }
 
     async fn read_rows(&self, read: &Statement) -> Result<Rows, Failure<Error>> {

@@ -94,3 +94,48 @@ fn a_read_sees_what_was_acknowledged(place: &Place) {
         assert_eq!(place.db.read_durable(&count).unwrap().rows, expected);
     }
 }
+
+/// As many at once as there are connections, and more than a core would have by itself.
+#[cfg(feature = "sqlite")]
+#[test]
+fn rows_that_are_kept_open_leave_a_connection_for_a_read() {
+    let place = crate::places::sqlite();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let open = 2 * cores + 4;
+    let db = Database::options().readers(open + 1).connect(&place.url).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut kept = Vec::new();
+        for _ in 0..open {
+            kept.push(db.read_rows(&numbers(&place)).await.unwrap());
+        }
+        let one = db.read_async(&Statement::new("SELECT 1", [])).await.unwrap();
+        assert_eq!(one.rows, [[Value::Int(1)]]);
+    });
+    db.close().unwrap();
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_read_that_nobody_waits_for_any_more_frees_its_connection() {
+    let place = crate::places::sqlite();
+    let db = Database::options().readers(1).connect(&place.url).unwrap();
+    // A row now and then, so that one which is not stopped does not fill the memory.
+    let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                   SELECT i FROM n WHERE i % 1000 = 0";
+    let endless = Statement::new(endless, []);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        // Dropped before it has begun and, of so many, also afterwards.
+        for turn in 0..100 {
+            let mut read = std::pin::pin!(db.read_async(&endless));
+            let waker = std::task::Waker::noop();
+            let mut cx = std::task::Context::from_waker(waker);
+            assert!(read.as_mut().poll(&mut cx).is_pending());
+            (0..turn * 20).for_each(|_| std::thread::yield_now());
+        }
+        let one = db.read_async(&Statement::new("SELECT 1", [])).await.unwrap();
+        assert_eq!(one.rows, [[Value::Int(1)]]);
+    });
+    db.close().unwrap();
+}
