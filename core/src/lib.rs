@@ -45,7 +45,7 @@ pub use group::Group;
 pub use hold::Formation;
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Settled, Unknown};
 #[doc(hidden)]
-pub use park::{block_on, sleep};
+pub use park::{block_on, sleep, while_blocked};
 pub use pipeline::{Pipeline, Settings};
 pub use pool::{LINGER, SharedPool, Spawn, THREADS_MAX, Task};
 pub use stats::{Stats, Summary};

@@ -45,6 +45,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     })
 }
 
+/// Calls `wait`, which blocks; for engines whose database is reached by other means than
+/// [`block_on`]. While a thread of the pool is blocked so, another takes its place.
+pub fn while_blocked<R>(wait: impl FnOnce() -> R) -> R {
+    pool::while_blocked(wait)
+}
+
 /// Sleeps; for engines whose database asks for a pause before another attempt. As with [`block_on`],
 /// another thread of the pool takes the place of one that sleeps so.
 pub fn sleep(time: Duration) {

@@ -171,7 +171,7 @@ impl Writer {
     /// The connection; a new one where it was lost.
     fn take_session(&mut self) -> Result<Session, Error> {
         match self.session.take() {
-            Some(session) if !session.client.is_closed() => return Ok(session),
+            Some(session) if session.is_there() => return Ok(session),
             _ => {}
         }
         reconnect(&self.connector, self.reconnect_max)

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use groupcommit_core::block_on;
-
 use crate::{
     Error, Statement, StatementResult,
     session::{Answer, Session, run},
@@ -37,7 +35,9 @@ impl Exclusive {
         if expected != given {
             return Err(Error::Parameters { expected, given });
         }
-        block_on(run(&self.session.client, &prepared, statement.params())).map_err(Error::Server)
+        self.session
+            .block_on(run(&self.session.client, &prepared, statement.params()))
+            .map_err(Error::Server)
     }
 
     /// Runs SQL of any number of statements, without parameters and results.
@@ -47,13 +47,13 @@ impl Exclusive {
     /// What the server says.
     pub fn batch(&mut self, sql: impl Into<Arc<str>>) -> Result<(), Error> {
         let sql = sql.into();
-        block_on(self.session.client.batch_execute(&sql)).map_err(Error::Server)
+        self.session.block_on(self.session.client.batch_execute(&sql)).map_err(Error::Server)
     }
 
     /// Whether it left a transaction open that has written: nothing of that is kept.
     pub(crate) fn has_open_transaction(&mut self) -> Answer<bool> {
         let sql = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
-        match block_on(self.session.client.query_one(sql, &[])) {
+        match self.session.block_on(self.session.client.query_one(sql, &[])) {
             Ok(row) => row.try_get(0),
             // In a transaction that has failed every statement does.
             Err(error) if error.code().is_some() && !self.session.client.is_closed() => Ok(true),

@@ -25,7 +25,6 @@ use std::{
     sync::Arc,
 };
 
-use groupcommit_core::block_on;
 use tokio_postgres::{
     Error as ServerError,
     error::{Severity, SqlState},
@@ -36,6 +35,10 @@ use crate::{
     session::{Answer, HEAR_OF_WAITS, Sent, Session, is_lost},
     statement,
 };
+
+/// Statements that are handed to the connection before they are sent off: enough to be worth a call
+/// of the system, and few enough that the server never waits for the next.
+const SENT_AT_ONCE: usize = 32;
 
 /// Why an attempt cannot go on.
 #[derive(Debug)]
@@ -73,6 +76,8 @@ enum InFlight {
 pub(crate) struct Execution {
     pub(crate) session: Session,
     sent: VecDeque<InFlight>,
+    /// Statements that may not be on their way yet.
+    unsent: usize,
     has_begun: bool,
     number_sql: Arc<str>,
     xid: String,
@@ -110,6 +115,7 @@ impl Execution {
         Self {
             session,
             sent: VecDeque::new(),
+            unsent: 0,
             has_begun: false,
             number_sql: "SELECT pg_current_xact_id()::text".into(),
             xid: String::new(),
@@ -242,6 +248,11 @@ impl Execution {
             }
             self.current.is_touched = true;
             let sent = self.session.send(prepared, plan, index);
+            self.unsent += 1;
+            if self.unsent >= SENT_AT_ONCE {
+                self.unsent = 0;
+                self.session.turn();
+            }
             self.sent.push_back(InFlight::Statement {
                 member: self.current.member,
                 is_planned,
@@ -265,10 +276,12 @@ impl Execution {
         }
         while let Some(next) = self.sent.pop_front() {
             let (member, answer) = match next {
-                InFlight::Command(sent) => (None, sent.wait()),
-                InFlight::Number(sent) => (None, sent.wait().map(|xid| self.xid = xid)),
+                InFlight::Command(sent) => (None, sent.wait(&self.session)),
+                InFlight::Number(sent) => {
+                    (None, sent.wait(&self.session).map(|xid| self.xid = xid))
+                }
                 InFlight::Statement { member, is_planned, sent } => {
-                    let answer = sent.wait().map(|result| {
+                    let answer = sent.wait(&self.session).map(|result| {
                         if is_planned {
                             self.plans.entry(member).or_default().push(result);
                         } else {
@@ -277,14 +290,14 @@ impl Execution {
                     });
                     (Some(member), answer)
                 }
-                InFlight::Fence { member, sent } => (Some(member), sent.wait()),
+                InFlight::Fence { member, sent } => (Some(member), sent.wait(&self.session)),
             };
             if let Err(error) = answer {
                 // What follows fails because of this, and says nothing.
                 self.sent.clear();
                 let fault = fault_of(member, error);
                 if is_of_schema(&fault) {
-                    self.session.forget_prepared();
+                    self.session.texts.forget();
                 }
                 self.fault = Some(fault);
                 return false;
@@ -368,7 +381,7 @@ impl Execution {
     /// Undoes everything; says whether the connection is good for more.
     pub(crate) fn roll_back(&mut self) -> bool {
         self.sent.clear();
-        !self.has_begun || self.session.send_command("ROLLBACK").wait().is_ok()
+        !self.has_begun || self.session.send_command("ROLLBACK").wait(&self.session).is_ok()
     }
 
     /// Commits.
@@ -379,7 +392,7 @@ impl Execution {
         // is not looked at. And no member can have turned durability down.
         let commit = format!("{HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {mode}; COMMIT");
         let doubt = |xid: &String, error| Fault::Doubt { xid: xid.clone(), error };
-        if let Err(error) = self.session.send_command(commit).wait() {
+        if let Err(error) = self.session.send_command(commit).wait(&self.session) {
             let severity =
                 error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
             return Err(match (severity, error.code()) {
@@ -391,7 +404,9 @@ impl Execution {
         // Somebody cancelled the wait for replicas: it is committed, and perhaps nowhere but here.
         if self.session.cancelled_waits() != cancelled_before {
             tracing::warn!(xid = %self.xid, "somebody cancelled a commit's wait for replicas");
-            block_on(self.session.barrier()).map_err(|error| doubt(&self.xid, error))?;
+            self.session
+                .block_on(self.session.barrier())
+                .map_err(|error| doubt(&self.xid, error))?;
         }
         Ok(())
     }

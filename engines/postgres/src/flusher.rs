@@ -5,8 +5,6 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_core::block_on;
-
 use crate::{
     Error,
     engine::reconnect,
@@ -34,10 +32,10 @@ impl Flusher {
         let mut attempts_left = 3_u8;
         loop {
             let session = match kept.take() {
-                Some(session) if !session.client.is_closed() => session,
+                Some(session) if session.is_there() => session,
                 _ => reconnect(&self.connector, self.reconnect_max)?,
             };
-            match block_on(session.barrier()) {
+            match session.block_on(session.barrier()) {
                 Ok(()) => {
                     *kept = Some(session);
                     return Ok(());

@@ -1,4 +1,4 @@
-//! Reads: single statements, pipelined over a few connections that only read.
+//! Reads: single statements over a few connections that only read, pipelined when there are many.
 //!
 //! 1. Never more than the set number of connections, however many read at once; but for one that
 //!    waits to be ended, whose successor is there already.
@@ -9,22 +9,22 @@
 use std::{
     future::poll_fn,
     pin::Pin,
-    sync::{
-        Arc, Mutex as StdMutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex as StdMutex, PoisonError},
     task::{Context, Poll, Waker},
 };
 
 use futures_util::Stream as _;
 use groupcommit_core::NotRun;
-use groupcommit_server::runtime;
+use groupcommit_server::{
+    lines::{self, Lines, Open as _, Refused},
+    runtime,
+};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, RowStream, Statement as Prepared};
 
 use crate::{
     Error, Statement, StatementResult, Value,
-    session::{Connector, Server, Session, is_lost},
+    session::{Connector, Process, Texts, is_lost},
     settle, statement,
     value::{Bound, Column},
 };
@@ -32,113 +32,125 @@ use crate::{
 /// Rows of a read that is given up of which the last may be here already.
 const ROWS_AT_HAND_MAX: usize = 100;
 
-/// One connection, made when it is needed.
-#[derive(Default)]
-struct Slot {
-    line: Mutex<Option<Line>>,
-    /// Reads whose rows are not all taken, or that wait for the connection.
-    open: AtomicUsize,
+/// Reads on their way over one connection, when there are so many.
+const PIPELINED_MAX: usize = 16;
+
+/// Opens connections for reads.
+struct Door(Connector);
+
+impl lines::Open for Door {
+    type Connection = Line;
+    type Error = Error;
+
+    const READS_MAX: usize = PIPELINED_MAX;
+
+    async fn open(&self) -> Result<Line, Error> {
+        let (client, process) = self.0.connect_for_reads().await?;
+        Ok(Line { client, process, texts: Mutex::default(), reads: StdMutex::default() })
+    }
+
+    fn is_usable(line: &Line) -> bool {
+        !line.client.is_closed() && !line.reads().is_ending
+    }
 }
+
+type Lent = lines::Lent<Door>;
 
 /// A connection, and the reads on it.
 struct Line {
-    session: Session,
-    reads: Arc<StdMutex<Reads>>,
+    client: Client,
+    process: Process,
+    texts: Mutex<Texts>,
+    reads: StdMutex<Reads>,
 }
 
 /// How many reads were sent on one connection and have not come to their end.
 #[derive(Debug, Default)]
 struct Reads {
     open: usize,
-    /// Of these.
-    given_up: usize,
+    /// Of these. Each keeps its claim to the connection, on which the server is still busy with it.
+    given_up: Vec<Lent>,
     /// Nobody waits for any of them, and no other joins them: the connection is to be ended.
     is_ending: bool,
 }
 
 impl Line {
-    fn new(session: Session) -> Self {
-        Self { session, reads: Arc::default() }
-    }
-
-    fn is_usable(&self) -> bool {
-        !self.session.client.is_closed() && !lock(&self.reads).is_ending
+    fn reads(&self) -> std::sync::MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lock(reads: &StdMutex<Reads>) -> std::sync::MutexGuard<'_, Reads> {
-    reads.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Counts a read as open for as long as it exists.
+/// A read that was sent, and its claim to the connection.
 struct Open {
-    pool: Arc<Pool>,
-    slot: usize,
-    sent: Option<Sent>,
-}
-
-/// A read that was sent, and on which connection.
-struct Sent {
-    reads: Arc<StdMutex<Reads>>,
-    server: Server,
+    lines: Arc<Lines<Door>>,
+    lent: Option<Lent>,
     is_at_end: bool,
 }
 
 impl Open {
-    fn at_end(&mut self) {
-        if let Some(sent) = &mut self.sent {
-            sent.is_at_end = true;
-        }
+    fn new(lines: Arc<Lines<Door>>, lent: Lent) -> Self {
+        lent.connection().reads().open += 1;
+        Self { lines, lent: Some(lent), is_at_end: false }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.pool.slots[self.slot].open.fetch_sub(1, Ordering::Relaxed);
-        let Some(sent) = self.sent.take() else { return };
+        let Some(lent) = self.lent.take() else { return };
+        let line = lent.connection().clone();
+        // Whatever calls back into the pool happens without the lock.
+        let (mut over, mut given_up) = (None, None);
+        if self.is_at_end {
+            over = Some(lent);
+        } else {
+            lent.retire();
+            given_up = Some(lent);
+        }
+        let ending = {
+            let mut reads = line.reads();
+            reads.open -= usize::from(over.is_some());
+            reads.given_up.extend(given_up);
+            let is_ending = !reads.given_up.is_empty() && reads.given_up.len() == reads.open;
+            reads.is_ending |= is_ending;
+            if is_ending { std::mem::take(&mut reads.given_up) } else { Vec::new() }
+        };
+        drop(over);
+        if !ending.is_empty()
+            && let Ok(handle) = runtime::handle()
         {
-            let mut reads = lock(&sent.reads);
-            if sent.is_at_end {
-                reads.open -= 1;
-            } else {
-                reads.given_up += 1;
-            }
-            if reads.is_ending || reads.given_up == 0 || reads.given_up < reads.open {
-                return;
-            }
-            reads.is_ending = true;
+            let lines = self.lines.clone();
+            handle.spawn(async move { end(&lines, &line, ending).await });
         }
-        let (pool, slot) = (self.pool.clone(), self.slot);
-        if let Ok(handle) = runtime::handle() {
-            handle.spawn(async move { pool.end(slot, &sent).await });
+    }
+}
+
+/// Ends a connection all of whose reads were given up; another takes its place.
+async fn end(lines: &Lines<Door>, line: &Line, given_up: Vec<Lent>) {
+    let successor = match lines.opener().open().await {
+        Ok(successor) => successor,
+        Err(error) => {
+            tracing::debug!(%error, "a read that was given up was left alone");
+            return;
         }
+    };
+    settle::end_async(&successor.client, &line.process, "").await;
+    if let Some(lent) = given_up.into_iter().next() {
+        lent.replace(successor);
     }
 }
 
 /// The connections that reads share.
 pub(crate) struct Readers {
-    pool: Arc<Pool>,
-}
-
-struct Pool {
-    connector: Connector,
-    slots: Vec<Slot>,
-    is_closed: AtomicBool,
+    lines: Arc<Lines<Door>>,
 }
 
 impl Readers {
     pub(crate) fn new(connector: Connector, connections: usize) -> Self {
-        let slots = (0..connections.max(1)).map(|_| Slot::default()).collect();
-        Self { pool: Arc::new(Pool { connector, slots, is_closed: AtomicBool::new(false) }) }
+        Self { lines: Arc::new(Lines::new(Door(connector), connections)) }
     }
 
     pub(crate) fn close(&self) {
-        self.pool.is_closed.store(true, Ordering::SeqCst);
-        for slot in &self.pool.slots {
-            if let Ok(mut line) = slot.line.try_lock() {
-                line.take();
-            }
-        }
+        self.lines.close();
     }
 
     /// Sends a read and returns its rows as they arrive.
@@ -146,108 +158,60 @@ impl Readers {
         statement::check(read.sql())?;
         let mut attempts_left = 1_u8;
         loop {
-            let (client, prepared, mut open) = match self.pool.prepared(read.sql()).await {
+            let lent = self.lines.take().await.map_err(|refused| match refused {
+                Refused::Closed => Error::NotRun(NotRun::Closed),
+                Refused::NotOpened(error) => Error::NotRun(NotRun::Unavailable(error)),
+            })?;
+            match self.send(lent, read).await {
                 Err(Error::Server(error)) if is_lost(&error) && attempts_left > 0 => {
-                    attempts_left -= 1;
-                    continue;
-                }
-                other => other?,
-            };
-            let (expected, given) = (prepared.params().len(), read.params().len());
-            if expected != given {
-                open.at_end();
-                return Err(Error::Parameters { expected, given });
-            }
-            match client.query_raw(&prepared, read.params().iter().map(Bound)).await {
-                Ok(stream) => return Ok(Rows { prepared, stream: Box::pin(stream), open }),
-                Err(error) if is_lost(&error) && attempts_left > 0 => {
-                    open.at_end();
+                    // All may have been lost with their server.
+                    self.lines.forget_free();
                     attempts_left -= 1;
                 }
-                Err(error) => {
-                    open.at_end();
-                    self.pool.forget_prepared().await;
-                    return Err(Error::Server(error));
-                }
+                other => return other,
             }
         }
     }
-}
 
-impl Pool {
-    /// The connection with the fewest open reads, with the statement prepared on it.
-    async fn prepared(
-        self: &Arc<Self>,
-        sql: &Arc<str>,
-    ) -> Result<(Arc<Client>, Prepared, Open), Error> {
-        if self.is_closed.load(Ordering::SeqCst) {
-            return Err(Error::NotRun(NotRun::Closed));
+    async fn send(&self, lent: Lent, read: &Statement) -> Result<Rows, Error> {
+        let line = lent.connection().clone();
+        let prepared = line.texts.lock().await.prepare(&line.client, read.sql()).await?;
+        let prepared = prepared.map_err(|error| of_reading(&lent, error))?;
+        let (expected, given) = (prepared.params().len(), read.params().len());
+        if expected != given {
+            return Err(Error::Parameters { expected, given });
         }
-        let load = |slot: &usize| self.slots[*slot].open.load(Ordering::Relaxed);
-        let slot = (0..self.slots.len()).min_by_key(load).unwrap_or_default();
-        self.slots[slot].open.fetch_add(1, Ordering::Relaxed);
-        let mut open = Open { pool: self.clone(), slot, sent: None };
-        let mut place = self.slots[slot].line.lock().await;
-        let line = match place.take() {
-            Some(line) if line.is_usable() => place.insert(line),
-            _ => place.insert(Line::new(self.connect().await?)),
-        };
-        let prepared = match line.session.prepare_async(sql).await {
-            Ok(prepared) => prepared,
+        if statement::may_set(read.sql()) {
+            // No other read is to find the settings that it leaves.
+            lent.retire();
+        }
+        let mut open = Open::new(self.lines.clone(), lent);
+        match line.client.query_raw(&prepared, read.params().iter().map(Bound)).await {
+            Ok(stream) => Ok(Rows { prepared, stream: Box::pin(stream), open }),
             Err(error) => {
-                if matches!(&error, Error::Server(error) if is_lost(error)) {
-                    place.take();
+                open.is_at_end = true;
+                if !is_lost(&error) {
+                    self.forget_prepared().await;
                 }
-                return Err(error);
+                Err(open.lent.as_ref().map_or(Error::Aborted, |lent| of_reading(lent, error)))
             }
-        };
-        lock(&line.reads).open += 1;
-        let (reads, server) = (line.reads.clone(), line.session.server.clone());
-        open.sent = Some(Sent { reads, server, is_at_end: false });
-        let client = line.session.client.clone();
-        if statement::may_set(sql) {
-            // No other read is to find the settings that it leaves: the connection ends with it.
-            place.take();
         }
-        Ok((client, prepared, open))
-    }
-
-    /// Ends a connection all of whose reads were given up; another takes its place.
-    async fn end(&self, slot: usize, old: &Sent) {
-        let mut place = self.slots[slot].line.lock().await;
-        if place.as_ref().is_some_and(|line| Arc::ptr_eq(&line.reads, &old.reads)) {
-            place.take();
-        }
-        match self.connect().await {
-            Ok(session) => {
-                settle::end_async(&session, &old.server, "").await;
-                if place.is_none() && !self.is_closed.load(Ordering::SeqCst) {
-                    *place = Some(Line::new(session));
-                }
-            }
-            Err(error) => tracing::debug!(%error, "a read that was given up was left alone"),
-        }
-    }
-
-    async fn connect(&self) -> Result<Session, Error> {
-        let connector = self.connector.clone();
-        runtime::run(async move {
-            let session = connector.connect_async().await?;
-            let read_only = "SET default_transaction_read_only = on";
-            session.client.batch_execute(read_only).await.map_err(Error::Server)?;
-            Ok(session)
-        })
-        .await
     }
 
     /// The schema may have changed under what was prepared.
     async fn forget_prepared(&self) {
-        for slot in &self.slots {
-            if let Some(line) = &mut *slot.line.lock().await {
-                line.session.forget_prepared();
-            }
+        for line in self.lines.connections() {
+            line.texts.lock().await.forget();
         }
     }
+}
+
+/// What the server says of a read; a connection that is lost serves no other.
+fn of_reading(lent: &Lent, error: tokio_postgres::Error) -> Error {
+    if is_lost(&error) {
+        lent.retire();
+    }
+    Error::Server(error)
 }
 
 /// The rows of a read, as they arrive. Other reads use other connections for as long as there are
@@ -266,7 +230,10 @@ impl Drop for Rows {
         for _ in 0..ROWS_AT_HAND_MAX {
             match self.stream.as_mut().poll_next(&mut cx) {
                 Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(None | Some(Err(_))) => return self.open.at_end(),
+                Poll::Ready(None | Some(Err(_))) => {
+                    self.open.is_at_end = true;
+                    return;
+                }
                 Poll::Pending => return,
             }
         }
@@ -298,7 +265,7 @@ impl Rows {
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
         let next = poll_fn(|cx| self.stream.as_mut().poll_next(cx)).await;
         if matches!(next, None | Some(Err(_))) {
-            self.open.at_end();
+            self.open.is_at_end = true;
         }
         let Some(row) = next.transpose().map_err(Error::Server)? else { return Ok(None) };
         let columns = self.prepared.columns().len();

@@ -13,10 +13,10 @@ use std::{
 };
 
 use futures_util::TryStreamExt as _;
-use groupcommit_core::{Cause, block_on};
-use groupcommit_server::runtime;
+use groupcommit_core::Cause;
+use groupcommit_server::runtime::Driver;
 use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, Statement as Prepared,
+    AsyncMessage, Client, Config, Connection, SimpleQueryMessage, Statement as Prepared,
     config::{Host, SslMode},
     error::{DbError, Severity, SqlState},
     tls::NoTls,
@@ -49,8 +49,7 @@ pub(crate) struct Connector {
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) history: History,
-    /// The process that serves the connection, and when it began.
-    pub(crate) process: (String, String),
+    pub(crate) process: Process,
     /// `synchronous_commit` as it was found, which is put back before every commit.
     pub(crate) synchronous_commit: String,
     pub(crate) full_page_writes: bool,
@@ -63,12 +62,27 @@ pub(crate) struct Server {
     pub(crate) has_deferring_functions: bool,
 }
 
+/// The process on the server that serves a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(crate) pid: String,
+    /// When it began, as the server writes it.
+    pub(crate) began: String,
+}
+
+/// What is prepared on one connection.
+#[derive(Default)]
+pub(crate) struct Texts {
+    prepared: HashMap<Arc<str>, Prepared>,
+    bytes: usize,
+}
+
 /// A connection and what is prepared on it.
 pub(crate) struct Session {
+    driver: Driver,
     pub(crate) client: Arc<Client>,
     pub(crate) server: Server,
-    prepared: HashMap<Arc<str>, Prepared>,
-    prepared_bytes: usize,
+    pub(crate) texts: Texts,
     /// How often somebody on the server cancelled a wait for replicas of this connection's.
     cancelled_waits: Arc<AtomicU64>,
 }
@@ -106,21 +120,35 @@ impl Connector {
 
     /// Connects, and verifies that a commit on this server is what a ticket says.
     pub(crate) fn connect(&self) -> Result<Session, Error> {
-        let this = self.clone();
-        block_on(runtime::run(async move { this.connect_async().await }))
+        let driver = Driver::new()?;
+        let (client, cancelled_waits, server) = driver.block_on(self.within_limit(async {
+            let (client, cancelled_waits) = self.open().await?;
+            let server = self.examine(&client).await?;
+            Ok((Arc::new(client), cancelled_waits, server))
+        }))?;
+        Ok(Session { driver, client, server, texts: Texts::default(), cancelled_waits })
     }
 
-    /// As [`Self::connect`]; needs the runtime's thread.
-    pub(crate) async fn connect_async(&self) -> Result<Session, Error> {
-        let limit = self.connect_max();
+    /// Connects for reading, which writes nothing: what a commit is on this server does not matter.
+    /// The runtime that it is called in serves the connection.
+    pub(crate) async fn connect_for_reads(&self) -> Result<(Client, Process), Error> {
+        self.within_limit(async {
+            let (client, _) = self.open().await?;
+            let process = self.examine_for_reads(&client).await?;
+            Ok((client, process))
+        })
+        .await
+    }
+
+    /// Within the time that connecting to every host may take.
+    async fn within_limit<T>(
+        &self,
+        connect: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         // The client's own limit covers the socket alone, not a server that accepts and is silent.
-        let connected = tokio::time::timeout(limit * self.hosts_count(), async {
-            let (client, cancelled_waits) = self.open().await?;
-            let (server, client) = (self.examine(&client).await?, Arc::new(client));
-            let (prepared, prepared_bytes) = (HashMap::new(), 0);
-            Ok(Session { client, server, prepared, prepared_bytes, cancelled_waits })
-        });
-        connected.await.unwrap_or_else(|_| Err(self.silent(&self.config)))
+        let connected =
+            tokio::time::timeout(self.connect_max() * self.hosts_count(), connect).await;
+        connected.unwrap_or_else(|_| Err(self.silent(&self.config)))
     }
 
     /// How long connecting to one host takes at most.
@@ -173,13 +201,30 @@ impl Connector {
         if let Some(tls) = &self.tls {
             let connect = MakeRustlsConnect::new((**tls).clone());
             let (client, connection) = config.connect(connect).await.map_err(failed)?;
-            drive(connection, cancelled_waits)?;
+            drive(connection, cancelled_waits);
             Ok(client)
         } else {
             let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
-            drive(connection, cancelled_waits)?;
+            drive(connection, cancelled_waits);
             Ok(client)
         }
+    }
+
+    /// In one message, since a read waits for it.
+    async fn examine_for_reads(&self, client: &Client) -> Result<Process, Error> {
+        let sql = "SET default_transaction_read_only = on; \
+                   SELECT pg_is_in_recovery(), pid, backend_start \
+                   FROM pg_stat_get_activity(pg_backend_pid())";
+        let messages = client.simple_query(sql).await.map_err(|error| self.failed(error))?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let text = |column: usize| row.and_then(|row| row.get(column)).unwrap_or_default();
+        if text(0) == "t" {
+            return Err(Error::Replica(self.shown()));
+        }
+        Ok(Process { pid: text(1).to_owned(), began: text(2).to_owned() })
     }
 
     async fn examine(&self, client: &Client) -> Result<Server, Error> {
@@ -218,7 +263,7 @@ impl Connector {
             History { cluster: text(4)?, began: text(6)?, reset: reset.unwrap_or_default() };
         Ok(Server {
             history,
-            process: (text(5)?, text(6)?),
+            process: Process { pid: text(5)?, began: text(6)? },
             synchronous_commit,
             full_page_writes: text(2)? == "on",
             is_replicated: row.try_get(3).map_err(failed)?,
@@ -271,15 +316,12 @@ pub(crate) fn wants_tls(config: &Config) -> bool {
 }
 
 /// Moves bytes until the connection ends, and counts the waits for replicas that were cancelled.
-fn drive<S, T>(
-    mut connection: Connection<S, T>,
-    cancelled_waits: Arc<AtomicU64>,
-) -> Result<(), Error>
+fn drive<S, T>(mut connection: Connection<S, T>, cancelled_waits: Arc<AtomicU64>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    runtime::handle()?.spawn(async move {
+    tokio::spawn(async move {
         loop {
             match poll_fn(|cx| connection.poll_message(cx)).await {
                 // Before the answer that comes behind it is handed on.
@@ -297,7 +339,6 @@ where
             }
         }
     });
-    Ok(())
 }
 
 fn says_wait_cancelled(notice: &DbError) -> bool {
@@ -324,57 +365,82 @@ impl<T> Sent<T> {
     }
 
     /// Blocks until the answer is here.
-    pub(crate) fn wait(self) -> T {
-        self.early.unwrap_or_else(|| block_on(self.future))
+    pub(crate) fn wait(self, session: &Session) -> T
+    where
+        T: Send,
+    {
+        self.early.unwrap_or_else(|| session.block_on(self.future))
     }
 }
 
 pub(crate) type Answer<T> = Result<T, tokio_postgres::Error>;
 
-impl Session {
+impl Texts {
     /// The statement, prepared; asks the server unless it was asked before.
-    pub(crate) fn prepare(&mut self, sql: &Arc<str>) -> Result<Answer<Prepared>, Error> {
+    pub(crate) async fn prepare(
+        &mut self,
+        client: &Client,
+        sql: &Arc<str>,
+    ) -> Result<Answer<Prepared>, Error> {
         if let Some(prepared) = self.prepared.get(sql) {
             return Ok(Ok(prepared.clone()));
         }
-        match block_on(self.client.prepare(sql)) {
-            Ok(prepared) => self.keep_prepared(sql, prepared).map(Ok),
+        match client.prepare(sql).await {
+            Ok(prepared) => self.keep(sql, prepared).map(Ok),
             Err(error) => Ok(Err(error)),
         }
     }
 
-    /// Whether [`Self::prepare`] need not ask.
-    pub(crate) fn has_prepared(&self, sql: &str) -> bool {
-        self.prepared.contains_key(sql)
-    }
-
-    /// As [`Self::prepare`], without blocking.
-    pub(crate) async fn prepare_async(&mut self, sql: &Arc<str>) -> Result<Prepared, Error> {
-        if let Some(prepared) = self.prepared.get(sql) {
-            return Ok(prepared.clone());
-        }
-        let prepared = self.client.prepare(sql).await.map_err(Error::Server)?;
-        self.keep_prepared(sql, prepared)
-    }
-
-    fn keep_prepared(&mut self, sql: &Arc<str>, prepared: Prepared) -> Result<Prepared, Error> {
+    fn keep(&mut self, sql: &Arc<str>, prepared: Prepared) -> Result<Prepared, Error> {
         check_columns(&prepared)?;
         let bytes = sql.len();
-        if self.prepared.len() >= PREPARED_MAX || self.prepared_bytes + bytes > PREPARED_BYTES_MAX {
-            self.forget_prepared();
+        if self.prepared.len() >= PREPARED_MAX || self.bytes + bytes > PREPARED_BYTES_MAX {
+            self.forget();
         }
         if bytes <= PREPARED_BYTES_MAX
             && self.prepared.insert(sql.clone(), prepared.clone()).is_none()
         {
-            self.prepared_bytes += bytes;
+            self.bytes += bytes;
         }
         Ok(prepared)
     }
 
     /// Forgets what was prepared: the schema has changed.
-    pub(crate) fn forget_prepared(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.prepared.clear();
-        self.prepared_bytes = 0;
+        self.bytes = 0;
+    }
+}
+
+impl Session {
+    /// As [`Texts::prepare`]; blocks.
+    pub(crate) fn prepare(&mut self, sql: &Arc<str>) -> Result<Answer<Prepared>, Error> {
+        self.driver.block_on(self.texts.prepare(&self.client, sql))
+    }
+
+    /// Blocks until something that is asked over this connection is answered.
+    pub(crate) fn block_on<F>(&self, future: F) -> F::Output
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        self.driver.block_on(future)
+    }
+
+    /// Sends what waits to be sent, and takes in what has come.
+    pub(crate) fn turn(&self) {
+        self.driver.turn();
+    }
+
+    /// Whether the connection is still there, as far as this end was told.
+    pub(crate) fn is_there(&self) -> bool {
+        self.turn();
+        !self.client.is_closed()
+    }
+
+    /// Whether [`Self::prepare`] need not ask.
+    pub(crate) fn has_prepared(&self, sql: &str) -> bool {
+        self.texts.prepared.contains_key(sql)
     }
 
     /// Sends a statement whose parameters were checked.
@@ -407,7 +473,7 @@ impl Session {
     /// Which constraints are checked at a commit only, or may be, asked again.
     pub(crate) fn look_for_deferred(&mut self) -> Answer<()> {
         let sql = format!("SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}");
-        let row = block_on(self.client.query_one(&sql, &[]))?;
+        let row = self.driver.block_on(self.client.query_one(&sql, &[]))?;
         self.server.deferred = row.try_get(0)?;
         self.server.has_deferring_functions = row.try_get(1)?;
         Ok(())

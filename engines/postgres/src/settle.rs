@@ -12,14 +12,14 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use groupcommit_core::{Settled, block_on};
-use groupcommit_server::{insist, runtime};
-use tokio_postgres::error::SqlState;
+use groupcommit_core::Settled;
+use groupcommit_server::insist;
+use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
     Error,
     error::{History, Unsettled, chain},
-    session::{Connector, Server, Session},
+    session::{Connector, Process, Server, Session},
 };
 
 /// What a barrier is given at least, however little is left of the time.
@@ -83,7 +83,7 @@ fn ask(
         )));
     }
     let sql = "SELECT pg_xact_status($1::text::xid8)";
-    let row = match block_on(session.client.query_one(sql, &[&xid])) {
+    let row = match session.block_on(session.client.query_one(sql, &[&xid])) {
         Ok(row) => row,
         // There was no such transaction yet: a crash has lost all that the log had of it.
         Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
@@ -128,7 +128,8 @@ fn is_of_this_history(session: &Session, history: &History, xid: &str) -> Result
         THEN split_part(next_xid, ':', 1)::numeric * 4294967296 \
         + split_part(next_xid, ':', 2)::numeric > $1::text::numeric END \
         FROM pg_control_checkpoint()";
-    let row = block_on(session.client.query_one(sql, &[&xid, &history.began]))
+    let row = session
+        .block_on(session.client.query_one(sql, &[&xid, &history.began]))
         .map_err(|error| Trouble::Passing(chain(&error)))?;
     match row.try_get(0).map_err(|error| Trouble::Final(error.to_string()))? {
         Some(was_in_the_log) => Ok(was_in_the_log),
@@ -143,12 +144,12 @@ fn is_of_this_history(session: &Session, history: &History, xid: &str) -> Result
 /// Waits until what is committed is durable wherever it should be, but no longer than `within`.
 fn confirm(session: &Session, within: Duration) -> Result<(), Trouble> {
     let barrier = session.barrier();
-    let waited = block_on(runtime::run(async move {
+    let waited = session.block_on(async {
         match tokio::time::timeout(within, barrier).await {
             Ok(confirmed) => confirmed.map(|()| true).map_err(Error::Server),
             Err(_) => Ok(false),
         }
-    }));
+    });
     match waited {
         Ok(true) => Ok(()),
         Ok(false) => Err(Trouble::Passing(format!(
@@ -175,16 +176,16 @@ pub(crate) fn end_process(connector: &Connector, old: &Server) -> Option<Session
 }
 
 fn end(session: &Session, old: &Server, condition: &str) {
-    block_on(end_async(session, old, condition));
+    session.block_on(end_async(&session.client, &old.process, condition));
 }
 
-/// Ends the process of `old`, if `condition` holds.
-pub(crate) async fn end_async(session: &Session, old: &Server, condition: &str) {
+/// Ends a process of the server, if `condition` holds.
+pub(crate) async fn end_async(client: &Client, old: &Process, condition: &str) {
     let sql = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE pid = $1::text::int4 AND backend_start::text = $2 {condition}"
     );
-    let ended = session.client.query(&sql, &[&old.process.0, &old.process.1]).await;
+    let ended = client.query(&sql, &[&old.pid, &old.began]).await;
     if let Err(error) = ended {
         tracing::debug!(%error, "a lost connection's process was left alone");
     }

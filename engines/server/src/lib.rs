@@ -1,5 +1,5 @@
-//! What the engines of servers share: rules for the attempts at a group, which know no server, and
-//! the thread that serves all connections of the process.
+//! What the engines of servers share: rules for the attempts at a group, which know no server; who
+//! serves connections; and those that reads share.
 //!
 //! ```text
 //!   Members ──► an attempt ──► committed ──► Sizes: the next may be larger
@@ -12,6 +12,7 @@
 //! server later is about the commit that they were all in.
 
 mod insist;
+pub mod lines;
 mod members;
 pub mod runtime;
 mod sizes;

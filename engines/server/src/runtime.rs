@@ -1,13 +1,22 @@
-//! The one thread that serves the connections of all databases of the process, whatever their
-//! engine.
+//! Who serves connections: moves their bytes, and wakes who waits for an answer.
 //!
-//! Callers of a database may be inside an async runtime or in none, so nothing here depends on
-//! theirs. The thread moves bytes, or says when they are here: statements are encoded, and rows
-//! decoded, by those who wait for them.
+//! Callers of a database may be inside an async runtime or in none. So the connection that writes is
+//! served by whatever thread waits for it ([`Driver`]); those that read by the runtime of the caller for
+//! whom they were opened, where that has threads of its own, and else by one thread for all databases of
+//! the process ([`near`]). Either way an answer goes to the thread that waits for it at once: each thread
+//! more between the two is one more that has to wait for its turn on a busy machine.
 
-use std::{fmt, future::Future, sync::OnceLock};
+use std::{
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::OnceLock,
+    task::{Context, Poll, Waker},
+    thread,
+};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use groupcommit_core::while_blocked;
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 
 /// Why the thread could not be started: what the operating system says.
 #[derive(Debug, Clone)]
@@ -19,11 +28,17 @@ impl fmt::Display for NoThread {
     }
 }
 
+impl NoThread {
+    pub(crate) fn abandoned() -> Self {
+        Self("what it was to do there was given up".to_owned())
+    }
+}
+
 impl std::error::Error for NoThread {}
 
 static RUNTIME: OnceLock<Result<Runtime, NoThread>> = OnceLock::new();
 
-/// The runtime of that thread, which is started the first time.
+/// The runtime of the process's own thread, which is started the first time.
 ///
 /// # Errors
 ///
@@ -43,8 +58,22 @@ pub fn handle() -> Result<&'static Handle, NoThread> {
     }
 }
 
-/// Runs `future` on the thread and waits for it. For what needs the runtime's clock or opens
-/// sockets; all else is polled by whoever waits.
+/// The runtime that the caller is in, if it has threads of its own, which serve a connection even
+/// while nobody waits; else that of [`handle`].
+///
+/// # Errors
+///
+/// As [`handle`].
+pub fn near() -> Result<Handle, NoThread> {
+    match Handle::try_current() {
+        Ok(here) if here.runtime_flavor() == RuntimeFlavor::MultiThread => Ok(here),
+        _ => handle().cloned(),
+    }
+}
+
+/// Runs `future` in the runtime that is [`near`] and waits for it. For what has to go on when nobody
+/// waits for it any more, needs the runtime's clock or opens sockets; all else is polled by whoever
+/// waits.
 ///
 /// # Errors
 ///
@@ -58,6 +87,90 @@ where
     T: Send + 'static,
     E: From<NoThread> + Send + 'static,
 {
-    let joined = handle()?.spawn(future).await;
+    let joined = near()?.spawn(future).await;
     joined.unwrap_or_else(|error| Err(NoThread(error.to_string()).into()))
+}
+
+/// Serves one connection on whatever thread waits for it: nothing is handed from thread to thread
+/// between the server's answer and the one whom it is for, which on a busy machine is most of the time
+/// that a short transaction takes.
+///
+/// Nothing happens on the connection while nobody waits ([`block_on`](Self::block_on)) or looks after
+/// it ([`turn`](Self::turn)).
+#[derive(Debug)]
+pub struct Driver(Option<Runtime>);
+
+impl Driver {
+    /// One for a connection that is to be opened by [`block_on`](Self::block_on).
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn new() -> Result<Self, NoThread> {
+        let built = Builder::new_current_thread().enable_all().build();
+        built.map(|runtime| Self(Some(runtime))).map_err(|error| NoThread(error.to_string()))
+    }
+
+    /// Blocks until `future` is ready, and serves the connection meanwhile. As with
+    /// [`groupcommit_core::block_on`], a thread of the pool counts as none.
+    pub fn block_on<F>(&self, future: F) -> F::Output
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let mut future = pin!(future);
+        self.outside(|runtime| {
+            // A look first: an answer that is here already needs nobody.
+            {
+                let _inside = runtime.enter();
+                let mut cx = Context::from_waker(Waker::noop());
+                if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                    return output;
+                }
+            }
+            while_blocked(|| runtime.block_on(future))
+        })
+    }
+
+    /// Sends what waits to be sent, and takes in what has come, without waiting.
+    pub fn turn(&self) {
+        self.outside(|runtime| {
+            runtime.block_on(async {
+                // The first gives way to the socket's events, the second to those whom they wake.
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+            });
+        });
+    }
+
+    /// Drops a connection, whose destructor may say good-bye to the server: that is sent, as far as it
+    /// can be without waiting.
+    pub fn drop_in<T: Send>(&self, connection: T) {
+        self.outside(|runtime| {
+            let _inside = runtime.enter();
+            drop(connection);
+        });
+        self.turn();
+    }
+
+    /// Calls `f` where a runtime may block: not on a thread that is inside another.
+    fn outside<R: Send>(&self, f: impl FnOnce(&Runtime) -> R + Send) -> R {
+        let Some(runtime) = &self.0 else { unreachable!("it is there until it is dropped") };
+        if Handle::try_current().is_err() {
+            return f(runtime);
+        }
+        thread::scope(|scope| match scope.spawn(|| f(runtime)).join() {
+            Ok(output) => output,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Whoever drops it may be inside another runtime, in which nothing may block.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }

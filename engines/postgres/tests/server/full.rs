@@ -1,11 +1,8 @@
 //! A server that has as many connections as it allows.
 
-use std::{
-    error::Error as _,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use groupcommit_postgres::{Database, Error, Failure, NotRun, Rejected, Statement};
+use groupcommit_postgres::{Database, Error, Failure, NotRun, Statement};
 use groupcommit_testkit::servers::postgres::{Kind, Servers};
 
 use crate::server::{insert, proxy, start};
@@ -61,7 +58,8 @@ fn who_finds_no_room_is_told_what_to_do_and_writes_on_when_there_is_some() {
     let mut others = fill(&(at(servers.port()) + "other"));
     // A read finds no connection of its own.
     match hasty.read(&Statement::new("SELECT 1", [])) {
-        Err(Failure::Rejected(Rejected::Caller(error @ Error::Connect { .. }))) => {
+        Err(Failure::NotRun(NotRun::Unavailable(error))) => {
+            assert!(matches!(error.downcast_ref(), Some(Error::Connect { .. })), "{error:?}");
             assert!(error.to_string().contains("max_connections"), "{error}");
             assert!(error.source().is_some());
         }
