@@ -1,6 +1,5 @@
 //! What an exclusive is given.
 
-use groupcommit_core::block_on;
 use groupcommit_statement::{Statement, StatementResult};
 
 use crate::{
@@ -39,7 +38,7 @@ impl Exclusive {
             self.session.look_again().map_err(said)?;
         }
         let mut text = Vec::new();
-        match block_on(self.connector.template(&mut self.session, statement.sql())) {
+        match self.connector.template_now(&mut self.session, statement.sql()) {
             Ok(template) => {
                 self.may_read_otherwise = template.is_shared().is_err();
                 template.render(statement.params(), &mut text)?;

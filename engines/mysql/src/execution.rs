@@ -24,7 +24,6 @@
 
 use std::collections::HashMap;
 
-use groupcommit_core::block_on;
 use groupcommit_statement::{Statement, StatementResult};
 use mysql_async::Error as ServerError;
 
@@ -196,7 +195,7 @@ impl Execution {
         let member = self.current.member;
         let mut parts = Vec::with_capacity(plan.len());
         for statement in plan {
-            let template = block_on(self.connector.template(&mut self.session, statement.sql()));
+            let template = self.connector.template_now(&mut self.session, statement.sql());
             let template = template.map_err(|error| self.overcome_unknown(error))?;
             template.is_shared()?;
             let mut text = Vec::new();

@@ -7,16 +7,16 @@
 
 use std::{
     pin::pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, PoisonError},
 };
 
 use groupcommit_core::NotRun;
-use groupcommit_server::runtime;
+use groupcommit_server::{
+    lines::{self, Lines, Refused},
+    runtime,
+};
 use groupcommit_statement::{Statement, StatementResult, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     Error,
@@ -26,64 +26,85 @@ use crate::{
 /// Rows that are decoded ahead of who takes them.
 const ROWS_AHEAD: usize = 256;
 
-/// The connections that reads share.
-pub(crate) struct Readers {
-    pool: Arc<Pool>,
+/// Opens connections for reads.
+struct Door(Connector);
+
+impl lines::Open for Door {
+    type Connection = Line;
+    type Error = Error;
+
+    // An answer is read to its end before the next question is sent.
+    const READS_MAX: usize = 1;
+
+    async fn open(&self) -> Result<Line, Error> {
+        Ok(Line(Mutex::new(Some(self.0.connect_async(Use::Read).await?))))
+    }
+
+    fn is_usable(line: &Line) -> bool {
+        line.place().is_some()
+    }
 }
 
-struct Pool {
-    connector: Connector,
-    places: Arc<Semaphore>,
-    idle: Mutex<Vec<Session>>,
-    is_closed: AtomicBool,
+/// A connection, while no read has it; `None` for good when one has lost it.
+struct Line(Mutex<Option<Session>>);
+
+impl Line {
+    fn place(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A connection that one read has for itself.
 struct Lent {
-    pool: Arc<Pool>,
+    connector: Connector,
+    line: lines::Lent<Door>,
     session: Option<Session>,
-    _place: OwnedSemaphorePermit,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        *self.line.connection().place() = self.session.take();
+    }
+}
+
+/// The connections that reads share.
+pub(crate) struct Readers {
+    lines: Lines<Door>,
 }
 
 impl Readers {
     pub(crate) fn new(connector: Connector, connections: usize) -> Self {
-        let pool = Pool {
-            connector,
-            places: Arc::new(Semaphore::new(connections.max(1))),
-            idle: Mutex::default(),
-            is_closed: AtomicBool::new(false),
-        };
-        Self { pool: Arc::new(pool) }
+        Self { lines: Lines::new(Door(connector), connections) }
     }
 
     pub(crate) fn close(&self) {
-        self.pool.is_closed.store(true, Ordering::SeqCst);
-        self.pool.places.close();
-        self.pool.idle().clear();
+        self.lines.close();
     }
 
     /// Sends a read and returns its rows as they arrive.
     pub(crate) async fn stream(&self, read: &Statement) -> Result<Rows, Error> {
         let mut attempts_left = 1_u8;
         loop {
-            let pool = self.pool.clone();
-            let place = pool.places.clone().acquire_owned().await;
-            let place = place.map_err(|_| Error::NotRun(NotRun::Closed))?;
+            let line = self.lines.take().await.map_err(|refused| match refused {
+                Refused::Closed => Error::NotRun(NotRun::Closed),
+                Refused::NotOpened(error) => Error::NotRun(NotRun::Unavailable(error)),
+            })?;
+            let session = line.connection().place().take();
+            let lent = Lent { connector: self.lines.opener().0.clone(), line, session };
             let read = read.clone();
             // Dropped with this future, which has the other end stop what nobody waits for.
             let (_waits, gone) = oneshot::channel::<()>();
             let begun = runtime::run(async move {
                 tokio::select! {
                     biased;
-                    begun = begin(pool, place, read) => begun,
+                    begun = begin(lent, read) => begun,
                     _ = gone => Err(Error::NotRun(NotRun::Closed)),
                 }
             });
-            let begun = begun.await;
-            match begun {
+            match begun.await {
                 Err(Error::Lost(_)) if attempts_left > 0 => {
                     // All may have been lost with their server.
-                    self.pool.idle().clear();
+                    self.lines.forget_free();
                     attempts_left -= 1;
                 }
                 other => return other,
@@ -92,37 +113,12 @@ impl Readers {
     }
 }
 
-impl Pool {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Session>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take()
-            && !self.pool.is_closed.load(Ordering::SeqCst)
-        {
-            self.pool.idle().push(session);
-        }
-    }
-}
-
 /// Runs a read up to its columns; its rows follow.
-async fn begin(
-    pool: Arc<Pool>,
-    place: OwnedSemaphorePermit,
-    read: Statement,
-) -> Result<Rows, Error> {
-    let idle = pool.idle().pop();
-    let mut session = match idle {
-        Some(session) => session,
-        None => pool.connector.connect_async(Use::Read).await?,
-    };
-    let template = pool.connector.template(&mut session, read.sql()).await;
-    let mut lent = Lent { pool, session: Some(session), _place: place };
-    if let Err(Error::Lost(_)) = &template {
-        lent.session = None;
+async fn begin(mut lent: Lent, read: Statement) -> Result<Rows, Error> {
+    let Some(mut session) = lent.session.take() else { return Err(Error::Lost(None)) };
+    let template = lent.connector.template(&mut session, read.sql()).await;
+    if !matches!(template, Err(Error::Lost(_))) {
+        lent.session = Some(session);
     }
     let template = template?;
     template.is_shared()?;
@@ -155,7 +151,7 @@ async fn serve(
             biased;
             served = &mut serving => served,
             () = rows.closed() => {
-                let connected = lent.pool.connector.connect_async(Use::Read).await;
+                let connected = lent.connector.connect_async(Use::Read).await;
                 if let Ok(mut next) = connected {
                     next.end_of(&connection).await;
                     lent.session = Some(next);

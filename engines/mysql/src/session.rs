@@ -11,7 +11,7 @@ use std::{
 };
 
 use groupcommit_core::block_on;
-use groupcommit_server::runtime;
+use groupcommit_server::runtime::{self, Driver};
 use groupcommit_statement::{StatementResult, Value};
 use mysql_async::{
     Column, Conn, DriverError, Error as ServerError, Opts, Row, Value as Raw,
@@ -95,6 +95,8 @@ pub(crate) enum Use {
 pub(crate) struct Session {
     conn: Option<Conn>,
     pub(crate) server: Server,
+    /// Of those that whoever waits for them serves; the others have a runtime that does.
+    driver: Option<Arc<Driver>>,
 }
 
 pub(crate) type Answer<T> = Result<T, ServerError>;
@@ -129,12 +131,14 @@ impl Connector {
 
     /// Connects, and verifies that a commit on this server is what a ticket says.
     pub(crate) fn connect(&self, used: Use) -> Result<Session, Error> {
-        let this = self.clone();
-        block_on(runtime::run(async move { this.connect_async(used).await }))
+        let driver = Driver::new()?;
+        let mut session = driver.block_on(self.connect_async(used))?;
+        session.driver = Some(Arc::new(driver));
+        Ok(session)
     }
 
-    /// As [`Self::connect`]; needs the runtime's thread. Tries each server once, the one that was
-    /// reached last before the others.
+    /// As [`Self::connect`]; the runtime that it is called in serves the connection. Tries each server
+    /// once, the one that was reached last before the others.
     pub(crate) async fn connect_async(&self, used: Use) -> Result<Session, Error> {
         let last = self.last.load(Ordering::Relaxed);
         let mut trouble = None;
@@ -164,7 +168,7 @@ impl Connector {
         let conn = Conn::new(self.hosts[index].clone()).await;
         let mut conn = conn.map_err(|error| self.failed(error))?;
         let server = self.examine(&mut conn, used).await?;
-        Ok(Session { conn: Some(conn), server })
+        Ok(Session { conn: Some(conn), server, driver: None })
     }
 
     async fn examine(&self, conn: &mut Conn, used: Use) -> Result<Server, Error> {
@@ -237,6 +241,17 @@ impl Connector {
         }
         lock().insert(key, template.clone());
         Ok(template)
+    }
+}
+
+impl Connector {
+    /// As [`Self::template`], blocking.
+    pub(crate) fn template_now(
+        &self,
+        session: &mut Session,
+        sql: &Arc<str>,
+    ) -> Result<Arc<Template>, Error> {
+        wait(session.driver.clone().as_deref(), self.template(session, sql))
     }
 }
 
@@ -389,9 +404,9 @@ impl Session {
     pub(crate) fn run_now(
         &mut self,
         text: &[u8],
-        each: impl FnMut(usize, StatementResult),
+        each: impl FnMut(usize, StatementResult) + Send,
     ) -> Result<(), Failed> {
-        block_on(self.run(text, each))
+        wait(self.driver.clone().as_deref(), self.run(text, each))
     }
 
     /// Hands on the columns of a statement and then its rows, as they come.
@@ -463,7 +478,19 @@ impl Session {
 
     /// As [`Self::end_of`], blocking.
     pub(crate) fn end(&mut self, old: &Server) {
-        block_on(self.end_of(old));
+        wait(self.driver.clone().as_deref(), self.end_of(old));
+    }
+}
+
+/// Blocks until what was asked over a connection is answered.
+fn wait<F>(driver: Option<&Driver>, answer: F) -> F::Output
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    match driver {
+        Some(driver) => driver.block_on(answer),
+        None => block_on(answer),
     }
 }
 
@@ -473,11 +500,16 @@ fn decode(row: Row, columns: &[Column]) -> Vec<Value> {
 }
 
 impl Drop for Session {
-    /// Says good-bye, on the runtime's thread.
+    /// Says good-bye.
     fn drop(&mut self) {
-        let runtime = runtime::handle();
-        let _entered = runtime.as_ref().map(|handle| handle.enter());
-        drop(self.conn.take());
+        let conn = self.conn.take();
+        if let Some(driver) = &self.driver {
+            driver.drop_in(conn);
+        } else {
+            let runtime = runtime::handle();
+            let _entered = runtime.as_ref().map(|handle| handle.enter());
+            drop(conn);
+        }
     }
 }
 
