@@ -393,11 +393,14 @@ impl<O: Open> Drop for Lent<O> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::{sync::atomic::AtomicUsize, time::Duration};
 
-    use tokio::sync::Semaphore;
+    use tokio::{sync::Semaphore, time::timeout};
 
     use super::*;
+
+    /// Long enough for anything that does not hang.
+    const FOREVER: Duration = Duration::from_secs(20);
 
     /// Opens a connection for each permit; without a word, or with an error where there is to be one.
     struct Door {
@@ -465,9 +468,12 @@ mod tests {
         }
 
         async fn until(&self, reached: impl Fn(&State<Door>) -> bool) {
-            while !reached(&self.lines.shared.lock()) {
-                tokio::task::yield_now().await;
-            }
+            let reaching = async {
+                while !reached(&self.lines.shared.lock()) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(FOREVER, reaching).await.expect("it is reached");
         }
 
         fn asked(&self) -> usize {
@@ -476,7 +482,7 @@ mod tests {
     }
 
     async fn number(taken: tokio::task::JoinHandle<Answer<Door>>) -> (usize, Lent<Door>) {
-        let lent = taken.await.unwrap().unwrap();
+        let lent = timeout(FOREVER, taken).await.expect("it is served").unwrap().unwrap();
         (lent.connection().number, lent)
     }
 
@@ -544,7 +550,8 @@ mod tests {
         bench.fails.store(true, Ordering::SeqCst);
         bench.permits.add_permits(2);
         for refused in waiting {
-            assert!(matches!(refused.await.unwrap(), Err(Refused::NotOpened(_))));
+            let refused = timeout(FOREVER, refused).await.expect("it is told").unwrap();
+            assert!(matches!(refused, Err(Refused::NotOpened(_))));
         }
         bench.fails.store(false, Ordering::SeqCst);
         bench.permits.add_permits(1);
@@ -590,7 +597,8 @@ mod tests {
         }
         dying.shutdown_background();
         bench.permits.add_permits(1);
-        let lent = groupcommit_core::block_on(bench.lines.take()).unwrap();
-        drop(lent);
+        let here = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let taken = here.block_on(async { timeout(FOREVER, bench.lines.take()).await });
+        drop(taken.expect("it is served").unwrap());
     }
 }

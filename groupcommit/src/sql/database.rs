@@ -183,7 +183,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The [`Failure`] that it came to.
+    /// The [`Failure`](crate::Failure) that it came to.
     pub fn transact(
         &self,
         statements: Vec<Statement>,
@@ -271,7 +271,7 @@ impl Database {
         with!(self, engine => engine.read_durable(read))
     }
 
-    /// Settles an outcome that was [unknown](Failure::Unknown), here or before the database was
+    /// Settles an outcome that was [unknown](crate::Failure::Unknown), here or before the database was
     /// opened again, from the database's own record. `None` where there is no such record, as of
     /// SQLite: there, what a database opened again holds is the answer.
     ///
