@@ -518,7 +518,7 @@ mod tests {
         let fourth = number(fourth).await;
         assert_ne!(third.0, fourth.0);
         // Each has two reads now, which is all that it may have.
-        bench.until(|state| state.waiting.len() == 2).await;
+        bench.until(|state| state.waiting.len() == 2 && state.opening == 0).await;
         assert_eq!(bench.asked(), 2);
         drop((one, two, third, fourth));
         drop((number(fifth).await, number(sixth).await));
