@@ -2,7 +2,8 @@
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Failure, Pipeline, Rejected, Ticket, Unknown, block_on};
+use groupcommit_core::{Cause, Failure, Pipeline, Rejected, Ticket, Unknown};
+use groupcommit_server::runtime;
 
 use crate::{
     Error, Exclusive, Options, Rows, Settled, Statement, StatementResult, Transaction, Unsettled,
@@ -133,7 +134,7 @@ impl Database {
     ///
     /// What the server says, as [`Rejected::Caller`].
     pub fn read(&self, statement: &Statement) -> Result<StatementResult, Failure<Error>> {
-        block_on(self.read_async(statement))
+        runtime::block_on(self.read_async(statement))
     }
 
     /// As [`read`](Self::read), without blocking.
@@ -149,7 +150,14 @@ impl Database {
         &self,
         statement: &Statement,
     ) -> Result<StatementResult, Failure<Error>> {
-        self.read_rows(statement).await?.collect().await.map_err(failure)
+        let mut attempts_left = 1_u8;
+        loop {
+            match self.inner.readers.stream(statement).await.map_err(failure)?.collect().await {
+                // Nothing of it was handed out.
+                Err(Error::Lost(_)) if attempts_left > 0 => attempts_left -= 1,
+                other => return other.map_err(failure),
+            }
+        }
     }
 
     /// As [`read`](Self::read), and hands out the rows as they arrive.

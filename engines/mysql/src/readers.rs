@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     Error,
-    session::{Answer, Connector, Session, Use, is_lost},
+    session::{Answer, Connector, Server, Session, Use, is_lost},
 };
 
 /// Rows that are decoded ahead of who takes them.
@@ -94,14 +94,7 @@ impl Readers {
             let read = read.clone();
             // Dropped with this future, which has the other end stop what nobody waits for.
             let (_waits, gone) = oneshot::channel::<()>();
-            let begun = runtime::run(async move {
-                tokio::select! {
-                    biased;
-                    begun = begin(lent, read) => begun,
-                    _ = gone => Err(Error::NotRun(NotRun::Closed)),
-                }
-            });
-            match begun.await {
+            match runtime::run(begin(lent, read, gone)).await {
                 Err(Error::Lost(_)) if attempts_left > 0 => {
                     // All may have been lost with their server.
                     self.lines.forget_free();
@@ -114,9 +107,27 @@ impl Readers {
 }
 
 /// Runs a read up to its columns; its rows follow.
-async fn begin(mut lent: Lent, read: Statement) -> Result<Rows, Error> {
+async fn begin(
+    mut lent: Lent,
+    read: Statement,
+    mut gone: oneshot::Receiver<()>,
+) -> Result<Rows, Error> {
     let Some(mut session) = lent.session.take() else { return Err(Error::Lost(None)) };
-    let template = lent.connector.template(&mut session, read.sql()).await;
+    let connection = session.server.clone();
+    let template = {
+        let mut asking = pin!(lent.connector.template(&mut session, read.sql()));
+        tokio::select! {
+            biased;
+            template = &mut asking => template,
+            _ = &mut gone => {
+                let successor = end(&lent.connector, connection).await;
+                // To its end, or to that of its connection.
+                drop(asking.await);
+                lent.session = successor;
+                return Err(Error::NotRun(NotRun::Closed));
+            }
+        }
+    };
     if !matches!(template, Err(Error::Lost(_))) {
         lent.session = Some(session);
     }
@@ -127,12 +138,29 @@ async fn begin(mut lent: Lent, read: Statement) -> Result<Rows, Error> {
     let (columns, columns_come) = oneshot::channel();
     let (rows, rows_come) = mpsc::channel(ROWS_AHEAD);
     tokio::spawn(serve(lent, text, columns, rows));
-    match columns_come.await {
+    let columns = tokio::select! {
+        biased;
+        columns = columns_come => columns,
+        // Nobody takes rows then, which ends it.
+        _ = gone => return Err(Error::NotRun(NotRun::Closed)),
+    };
+    match columns {
         Ok(Ok(columns)) => Ok(Rows { columns, rows: rows_come }),
         Ok(Err(error)) if is_lost(&error) => Err(Error::Lost(Some(error))),
         Ok(Err(error)) => Err(Error::Server(error)),
         Err(_) => Err(Error::Lost(None)),
     }
+}
+
+/// Ends what a connection does that nobody waits for any more; another takes its place.
+async fn end(connector: &Connector, connection: Server) -> Option<Session> {
+    let connector = connector.clone();
+    let connected = runtime::run_apart(async move {
+        let mut next = connector.connect_async(Use::Read).await?;
+        next.end_of(&connection).await;
+        Ok::<_, Error>(next)
+    });
+    connected.await.ok()
 }
 
 /// Passes on the rows of a read until there are no more, or nobody takes them.
@@ -151,11 +179,7 @@ async fn serve(
             biased;
             served = &mut serving => served,
             () = rows.closed() => {
-                let connected = lent.connector.connect_async(Use::Read).await;
-                if let Ok(mut next) = connected {
-                    next.end_of(&connection).await;
-                    lent.session = Some(next);
-                }
+                lent.session = end(&lent.connector, connection).await;
                 // To its end, or to that of its connection.
                 serving.await
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Error, Statement, StatementResult,
-    session::{Answer, Session, run},
+    session::{Answer, Session, is_lost, run},
 };
 
 /// A connection of its own, between groups and outside any transaction: for what cannot share one,
@@ -56,7 +56,7 @@ impl Exclusive {
         match self.session.block_on(self.session.client.query_one(sql, &[])) {
             Ok(row) => row.try_get(0),
             // In a transaction that has failed every statement does.
-            Err(error) if error.code().is_some() && !self.session.client.is_closed() => Ok(true),
+            Err(error) if !is_lost(&error) => Ok(true),
             Err(error) => Err(error),
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     Error,
     engine::reconnect,
-    session::{Connector, Session},
+    session::{Connector, Session, is_lost},
 };
 
 /// Waits for a flush of all that is committed on the server. It is needed for what a caller has
@@ -40,7 +40,7 @@ impl Flusher {
                     *kept = Some(session);
                     return Ok(());
                 }
-                Err(_) if session.client.is_closed() && attempts_left > 0 => attempts_left -= 1,
+                Err(error) if is_lost(&error) && attempts_left > 0 => attempts_left -= 1,
                 Err(error) => return Err(Error::Server(error)),
             }
         }

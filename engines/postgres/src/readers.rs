@@ -9,7 +9,10 @@
 use std::{
     future::poll_fn,
     pin::Pin,
-    sync::{Arc, Mutex as StdMutex, PoisonError},
+    sync::{
+        Arc, Mutex as StdMutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -46,7 +49,13 @@ impl lines::Open for Door {
 
     async fn open(&self) -> Result<Line, Error> {
         let (client, process) = self.0.connect_for_reads().await?;
-        Ok(Line { client, process, texts: Mutex::default(), reads: StdMutex::default() })
+        Ok(Line {
+            client,
+            process,
+            texts: Mutex::default(),
+            is_stale: AtomicBool::new(false),
+            reads: StdMutex::default(),
+        })
     }
 
     fn is_usable(line: &Line) -> bool {
@@ -61,6 +70,8 @@ struct Line {
     client: Client,
     process: Process,
     texts: Mutex<Texts>,
+    /// What is prepared may not fit the schema any more.
+    is_stale: AtomicBool,
     reads: StdMutex<Reads>,
 }
 
@@ -88,9 +99,31 @@ struct Open {
 }
 
 impl Open {
-    fn new(lines: Arc<Lines<Door>>, lent: Lent) -> Self {
-        lent.connection().reads().open += 1;
-        Self { lines, lent: Some(lent), is_at_end: false }
+    /// `None` where the connection is being ended.
+    fn new(lines: Arc<Lines<Door>>, lent: Lent) -> Option<Self> {
+        {
+            let mut reads = lent.connection().reads();
+            if reads.is_ending {
+                return None;
+            }
+            reads.open += 1;
+        }
+        Some(Self { lines, lent: Some(lent), is_at_end: true })
+    }
+
+    /// No other read is to come behind it.
+    fn retire(&self) {
+        if let Some(lent) = &self.lent {
+            lent.retire();
+        }
+    }
+
+    /// What the server says of it; a connection that is lost serves no other.
+    fn failed(&self, error: tokio_postgres::Error) -> Error {
+        if is_lost(&error) {
+            self.retire();
+        }
+        Error::Server(error)
     }
 }
 
@@ -112,7 +145,9 @@ impl Drop for Open {
             reads.given_up.extend(given_up);
             let is_ending = !reads.given_up.is_empty() && reads.given_up.len() == reads.open;
             reads.is_ending |= is_ending;
-            if is_ending { std::mem::take(&mut reads.given_up) } else { Vec::new() }
+            let ending = if is_ending { std::mem::take(&mut reads.given_up) } else { Vec::new() };
+            reads.open -= ending.len();
+            ending
         };
         drop(over);
         if !ending.is_empty()
@@ -130,6 +165,8 @@ async fn end(lines: &Lines<Door>, line: &Line, given_up: Vec<Lent>) {
         Ok(successor) => successor,
         Err(error) => {
             tracing::debug!(%error, "a read that was given up was left alone");
+            // It keeps its place until it is over by itself: what is sent behind it is answered then.
+            drop(line.client.batch_execute("").await);
             return;
         }
     };
@@ -168,6 +205,8 @@ impl Readers {
                     self.lines.forget_free();
                     attempts_left -= 1;
                 }
+                // Nothing was sent: the connection is being ended.
+                Err(Error::Lost(None)) => {}
                 other => return other,
             }
         }
@@ -175,43 +214,46 @@ impl Readers {
 
     async fn send(&self, lent: Lent, read: &Statement) -> Result<Rows, Error> {
         let line = lent.connection().clone();
-        let prepared = line.texts.lock().await.prepare(&line.client, read.sql()).await?;
-        let prepared = prepared.map_err(|error| of_reading(&lent, error))?;
+        // Nothing is sent before.
+        let mut texts = line.texts.lock().await;
+        let open = Open::new(self.lines.clone(), lent);
+        let Some(mut open) = open else { return Err(Error::Lost(None)) };
+        if line.is_stale.swap(false, Ordering::Relaxed) {
+            texts.forget();
+        }
+        // Given up from here on, it keeps the server busy.
+        open.is_at_end = false;
+        let prepared = texts.prepare(&line.client, read.sql()).await;
+        open.is_at_end = true;
+        drop(texts);
+        let prepared = prepared?.map_err(|error| open.failed(error))?;
         let (expected, given) = (prepared.params().len(), read.params().len());
         if expected != given {
             return Err(Error::Parameters { expected, given });
         }
         if statement::may_set(read.sql()) {
             // No other read is to find the settings that it leaves.
-            lent.retire();
+            open.retire();
         }
-        let mut open = Open::new(self.lines.clone(), lent);
+        open.is_at_end = false;
         match line.client.query_raw(&prepared, read.params().iter().map(Bound)).await {
             Ok(stream) => Ok(Rows { prepared, stream: Box::pin(stream), open }),
             Err(error) => {
                 open.is_at_end = true;
                 if !is_lost(&error) {
-                    self.forget_prepared().await;
+                    self.forget_prepared();
                 }
-                Err(open.lent.as_ref().map_or(Error::Aborted, |lent| of_reading(lent, error)))
+                Err(open.failed(error))
             }
         }
     }
 
     /// The schema may have changed under what was prepared.
-    async fn forget_prepared(&self) {
+    fn forget_prepared(&self) {
         for line in self.lines.connections() {
-            line.texts.lock().await.forget();
+            line.is_stale.store(true, Ordering::Relaxed);
         }
     }
-}
-
-/// What the server says of a read; a connection that is lost serves no other.
-fn of_reading(lent: &Lent, error: tokio_postgres::Error) -> Error {
-    if is_lost(&error) {
-        lent.retire();
-    }
-    Error::Server(error)
 }
 
 /// The rows of a read, as they arrive. Other reads use other connections for as long as there are

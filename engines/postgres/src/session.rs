@@ -79,12 +79,13 @@ pub(crate) struct Texts {
 
 /// A connection and what is prepared on it.
 pub(crate) struct Session {
-    driver: Driver,
     pub(crate) client: Arc<Client>,
     pub(crate) server: Server,
     pub(crate) texts: Texts,
     /// How often somebody on the server cancelled a wait for replicas of this connection's.
     cancelled_waits: Arc<AtomicU64>,
+    /// Dropped behind the client, which has it say good-bye.
+    driver: Driver,
 }
 
 /// How often a barrier begins again that was cancelled while it did not wait for replicas.

@@ -98,7 +98,7 @@ fn ask(
             Ok(Some(Settled::RolledBack))
         }
         Some("committed") => {
-            confirm(&session, left.max(BARRIER_MIN))?;
+            confirm(connector, &session, left.max(BARRIER_MIN))?;
             Ok(Some(Settled::Committed))
         }
         Some("aborted") => Ok(Some(Settled::RolledBack)),
@@ -142,7 +142,7 @@ fn is_of_this_history(session: &Session, history: &History, xid: &str) -> Result
 }
 
 /// Waits until what is committed is durable wherever it should be, but no longer than `within`.
-fn confirm(session: &Session, within: Duration) -> Result<(), Trouble> {
+fn confirm(connector: &Connector, session: &Session, within: Duration) -> Result<(), Trouble> {
     let barrier = session.barrier();
     let waited = session.block_on(async {
         match tokio::time::timeout(within, barrier).await {
@@ -152,9 +152,13 @@ fn confirm(session: &Session, within: Duration) -> Result<(), Trouble> {
     });
     match waited {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Trouble::Passing(format!(
-            "it is committed on the server, and the replicas did not confirm it within {within:?}"
-        ))),
+        Ok(false) => {
+            // The server would go on waiting for them.
+            drop(end_process(connector, &session.server));
+            Err(Trouble::Passing(format!(
+                "it is committed on the server, and the replicas did not confirm it within {within:?}"
+            )))
+        }
         Err(error) => Err(Trouble::Passing(chain(&error))),
     }
 }

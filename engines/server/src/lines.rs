@@ -23,8 +23,8 @@
 //! 1. Never more connections than the bound, from when one begins to be opened until its last read
 //!    is over; but for one that is replaced, while what it does is being ended.
 //! 2. Those who wait are served in order.
-//! 3. Whoever waits is served or refused: while somebody waits, a connection is in use or is being
-//!    opened.
+//! 3. Whoever waits is served or refused: while somebody waits, a connection is in use, is being
+//!    opened, or will be after a pause.
 //! 4. Nothing of a caller's, and no connection's destructor, runs under the lock.
 
 use std::{
@@ -36,6 +36,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use tokio::{runtime::Handle, sync::oneshot};
@@ -45,6 +46,9 @@ use crate::runtime::{self, NoThread};
 /// Reads that wait for each connection that is being opened: it serves more than one, and opening many
 /// at once keeps the server from everything else.
 const WAITING_FOR_EACH: usize = 2;
+
+/// How long nothing is opened after a connection could not be, while there are others.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// How connections for reads are opened.
 pub trait Open: Send + Sync + 'static {
@@ -94,6 +98,8 @@ struct State<O: Open> {
     /// Those that exist, the one that became free last at the end: its caches are the warmest.
     lines: Vec<Line<O::Connection>>,
     opening: usize,
+    /// None is opened for a while: one could not be.
+    is_pausing: bool,
     waiting: VecDeque<oneshot::Sender<Answer<O>>>,
     is_closed: bool,
 }
@@ -146,7 +152,6 @@ impl<O: Open> Shared<O> {
     /// Serves those who wait as far as that goes, and has connections opened for the others.
     fn serve(self: &Arc<Self>, mut state: MutexGuard<'_, State<O>>) {
         let mut served = Vec::new();
-        let gone = state.take_gone();
         while state.has_waiter()
             && let Some(index) = state.next_line(self.most)
             && let Some(waiter) = state.waiting.pop_front()
@@ -156,7 +161,10 @@ impl<O: Open> Shared<O> {
             let connection = line.connection.clone();
             served.push((waiter, Lent { shared: self.clone(), connection }));
         }
-        let room = self.most.saturating_sub(state.lines.len() + state.opening);
+        // Behind those that were lent: what was usable then may be gone by now.
+        let gone = state.take_gone();
+        let most = if state.is_pausing { 0 } else { self.most };
+        let room = most.saturating_sub(state.lines.len() + state.opening);
         let wanted = state.waiting.len().div_ceil(WAITING_FOR_EACH);
         let needed = wanted.saturating_sub(state.opening).min(room);
         state.opening += needed;
@@ -192,8 +200,16 @@ impl<O: Open> Shared<O> {
             Err(error) => {
                 let gone = state.take_gone();
                 if state.opening > 0 || !state.lines.is_empty() {
-                    // Who waits is served by those, or comes to an end with the last of them.
                     tracing::debug!("a connection for reads could not be opened");
+                    // Who waits is served by those that there are; but they may be in use for as long
+                    // as whoever waits does not go on.
+                    let pauses = state.opening == 0 && state.has_waiter() && !state.is_pausing;
+                    state.is_pausing |= pauses;
+                    drop(state);
+                    drop(gone);
+                    if pauses {
+                        self.open_later();
+                    }
                     return;
                 }
                 let waiting = std::mem::take(&mut state.waiting);
@@ -204,6 +220,24 @@ impl<O: Open> Shared<O> {
                     drop(waiter.send(Err(Refused::NotOpened(error.clone()))));
                 }
             }
+        }
+    }
+
+    /// Tries again after a pause, in which nothing is opened: the server may have as many connections
+    /// as it allows.
+    fn open_later(self: &Arc<Self>) {
+        let shared = self.clone();
+        let over = move || {
+            let mut state = shared.lock();
+            state.is_pausing = false;
+            shared.serve(state);
+        };
+        match runtime::handle() {
+            Ok(handle) => drop(handle.spawn(async move {
+                tokio::time::sleep(OPEN_AGAIN_AFTER).await;
+                over();
+            })),
+            Err(_) => over(),
         }
     }
 
@@ -270,8 +304,13 @@ impl<O: Open> Lines<O> {
     /// At most so many connections, none of them open yet.
     #[must_use]
     pub fn new(open: O, most: usize) -> Self {
-        let state =
-            State { lines: Vec::new(), opening: 0, waiting: VecDeque::new(), is_closed: false };
+        let state = State {
+            lines: Vec::new(),
+            opening: 0,
+            is_pausing: false,
+            waiting: VecDeque::new(),
+            is_closed: false,
+        };
         let (most, state) = (most.max(1), Mutex::new(state));
         Self { shared: Arc::new(Shared { open, most, state, stays_away: AtomicBool::new(false) }) }
     }
@@ -393,7 +432,7 @@ impl<O: Open> Drop for Lent<O> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::AtomicUsize, time::Duration};
+    use std::sync::atomic::AtomicUsize;
 
     use tokio::{sync::Semaphore, time::timeout};
 
@@ -561,7 +600,28 @@ mod tests {
         let waits = bench.take();
         bench.until(|state| state.opening == 0 && state.waiting.len() == 1).await;
         drop(lent);
+        let (_, lent) = number(waits).await;
+        // Who waits while it holds the only one there is, which is fine with two, is served once
+        // another can be opened.
+        bench.permits.add_permits(1);
+        let waits = bench.take();
+        bench.until(|state| state.is_pausing && state.waiting.len() == 1).await;
+        bench.fails.store(false, Ordering::SeqCst);
+        bench.permits.add_permits(1);
         drop(number(waits).await);
+        drop(lent);
+    }
+
+    #[test]
+    fn a_thread_of_a_runtime_that_blocks_gets_a_connection_that_the_runtime_serves() {
+        for threads in [1, 2] {
+            let bench = Bench::new(1, 1);
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            let runtime = builder.worker_threads(threads).enable_time().build().unwrap();
+            let lines = Arc::clone(&bench.lines);
+            let taken = runtime.spawn(async move { runtime::block_on(lines.take()).map(drop) });
+            runtime.block_on(async { timeout(FOREVER, taken).await }).unwrap().unwrap().unwrap();
+        }
     }
 
     #[tokio::test]

@@ -71,6 +71,38 @@ pub fn near() -> Result<Handle, NoThread> {
     }
 }
 
+/// Blocks until `future` is ready, as [`groupcommit_core::block_on`]. A thread of a runtime first hands
+/// over what is its own: the connections that it serves may be what it waits for.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let has_others =
+        Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if has_others && tokio::runtime::worker_index().is_some() {
+        return tokio::task::block_in_place(|| groupcommit_core::block_on(future));
+    }
+    groupcommit_core::block_on(future)
+}
+
+/// Runs `future` on the process's own thread, which outlasts every caller's runtime and can open
+/// sockets.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Cancel safety
+///
+/// As [`run`].
+pub async fn run_apart<T, E>(
+    future: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<NoThread> + Send + 'static,
+{
+    let joined = handle()?.spawn(future).await;
+    joined.unwrap_or_else(|error| Err(NoThread(error.to_string()).into()))
+}
+
 /// Runs `future` in the runtime that is [`near`] and waits for it. For what has to go on when nobody
 /// waits for it any more, needs the runtime's clock or opens sockets; all else is polled by whoever
 /// waits.
@@ -143,14 +175,12 @@ impl Driver {
         });
     }
 
-    /// Drops a connection, whose destructor may say good-bye to the server: that is sent, as far as it
-    /// can be without waiting.
+    /// Drops a connection whose destructor needs its runtime.
     pub fn drop_in<T: Send>(&self, connection: T) {
         self.outside(|runtime| {
             let _inside = runtime.enter();
             drop(connection);
         });
-        self.turn();
     }
 
     /// Calls `f` where a runtime may block: not on a thread that is inside another.
@@ -167,7 +197,10 @@ impl Driver {
 }
 
 impl Drop for Driver {
+    /// The connection that it served says good-bye to the server, as far as that can be sent without
+    /// waiting.
     fn drop(&mut self) {
+        self.turn();
         // Whoever drops it may be inside another runtime, in which nothing may block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

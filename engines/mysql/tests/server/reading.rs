@@ -105,3 +105,23 @@ fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
         while count("true") != "2" {}
     }
 }
+
+#[test]
+fn a_read_that_blocks_a_thread_of_a_runtime_is_served_by_that_runtime_all_the_same() {
+    let db = open();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let one = || Statement::new("SELECT 1", []);
+    let forever = std::time::Duration::from_mins(1);
+    runtime.block_on(async {
+        for _ in 0..2 {
+            let db = db.clone();
+            let read = tokio::spawn(async move { db.read(&one()).unwrap().rows.len() });
+            let read = tokio::time::timeout(forever, read).await.expect("it is served");
+            assert_eq!(read.unwrap(), 1);
+        }
+    });
+    // Its connections end with a runtime, and others take their places.
+    runtime.shutdown_background();
+    assert_eq!(db.read(&one()).unwrap().rows.len(), 1);
+}

@@ -142,3 +142,21 @@ fn a_read_that_is_given_up_ends_on_the_server() {
         assert!(since.elapsed() < std::time::Duration::from_mins(1));
     }
 }
+
+#[test]
+fn a_read_that_blocks_a_thread_of_a_runtime_is_served_by_that_runtime_all_the_same() {
+    let db = open();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let read = |db: Database| async move { db.read(&numbers(3)).unwrap().rows.len() };
+    let forever = std::time::Duration::from_mins(1);
+    runtime.block_on(async {
+        for _ in 0..2 {
+            let read = tokio::time::timeout(forever, tokio::spawn(read(db.clone())));
+            assert_eq!(read.await.expect("it is served").unwrap(), 3);
+        }
+    });
+    // Its connections end with a runtime, and others take their places.
+    runtime.shutdown_background();
+    assert_eq!(db.read(&numbers(3)).unwrap().rows.len(), 3);
+}
