@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// Statements that are handed to the connection before they are sent off: enough to be worth a call
-/// of the system, and few enough that the server never waits for the next.
+/// of the system, and few beside a large group, so that the server begins while the rest is written.
 const SENT_AT_ONCE: usize = 32;
 
 /// Why an attempt cannot go on.

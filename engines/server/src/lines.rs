@@ -9,9 +9,8 @@
 //!                 └── where as many wait as there may be connections: one in use, behind its reads
 //! ```
 //!
-//! A new connection costs a server far more than a short read does, and on a busy machine the
-//! difference is more than a hundredfold; so no read waits for one to be opened while another becomes
-//! free. And a read that is sent behind another waits for that one, however long it takes, while
+//! A new connection costs a server far more than a short read does, the more so on a busy machine; so
+//! no read waits for one to be opened while another becomes free. And a read that is sent behind another waits for that one, however long it takes, while
 //! others become free; so that is left for the time when there are so many that no connection should
 //! rest between an answer and the next question.
 //!

@@ -124,8 +124,8 @@ where
 }
 
 /// Serves one connection on whatever thread waits for it: nothing is handed from thread to thread
-/// between the server's answer and the one whom it is for, which on a busy machine is most of the time
-/// that a short transaction takes.
+/// between the server's answer and the one whom it is for, where on a busy machine each waits for its
+/// turn.
 ///
 /// Nothing happens on the connection while nobody waits ([`block_on`](Self::block_on)) or looks after
 /// it ([`turn`](Self::turn)).

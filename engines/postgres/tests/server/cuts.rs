@@ -66,6 +66,12 @@ fn a_connection_lost_after_the_commit_is_settled() {
     commits_once_whatever_is_cut(Cut::After);
 }
 
+/// A database that neither asks nor connects again.
+fn open_impatient(url: &str) -> Database {
+    let options = Database::options().settle_max(Duration::ZERO).reconnect_max(Duration::ZERO);
+    options.open(url).unwrap()
+}
+
 /// The server stays out of reach after the cut, so the outcome is unknown; a database that is opened
 /// later settles it.
 fn an_unknown_is_resolved_later(cut: Cut) {
@@ -73,11 +79,7 @@ fn an_unknown_is_resolved_later(cut: Cut) {
     for round in 0..times() {
         let proxy = proxy(shared().port());
         let url = schema_through(shared(), proxy.port);
-        let db = Database::options()
-            .settle_max(Duration::ZERO)
-            .reconnect_max(Duration::ZERO)
-            .open(&url)
-            .unwrap();
+        let db = open_impatient(&url);
         db.submit_statements(vec![insert(1)]).wait().unwrap();
         proxy.refuse_after_cut();
         proxy.cut_next(cut);
@@ -144,11 +146,7 @@ fn a_crash_of_the_server_between_two_groups_costs_a_connection() {
 fn only_the_lost_commit_is_unknown(cut: Cut) {
     let proxy = proxy(shared().port());
     let url = schema_through(shared(), proxy.port);
-    let db = Database::options()
-        .settle_max(Duration::ZERO)
-        .reconnect_max(Duration::ZERO)
-        .open(&url)
-        .unwrap();
+    let db = open_impatient(&url);
     // Prepares the statement, so that the group is sent without a pause.
     db.submit_statements(vec![insert(1_000)]).wait().unwrap();
     let fails = |id: i64| id % 10 == 9;
@@ -203,11 +201,7 @@ fn a_number_that_a_crash_frees_for_another_transaction_settles_nothing_for_it() 
         let proxy = proxy(servers.port());
         let url = schema_through(&servers, proxy.port);
         let schema = url.rsplit("%3D").next().unwrap();
-        let db = Database::options()
-            .settle_max(Duration::ZERO)
-            .reconnect_max(Duration::ZERO)
-            .open(&url)
-            .unwrap();
+        let db = open_impatient(&url);
         db.submit_statements(vec![insert(1)]).wait().unwrap();
         let writer = servers.sql(writer).unwrap();
         let stopped = std::process::Command::new("kill").args(["-STOP", writer.trim()]).status();
@@ -239,11 +233,7 @@ fn a_number_that_a_crash_frees_for_another_transaction_settles_nothing_for_it() 
     // One that was committed stays so.
     let proxy = proxy(servers.port());
     let url = schema_through(&servers, proxy.port);
-    let db = Database::options()
-        .settle_max(Duration::ZERO)
-        .reconnect_max(Duration::ZERO)
-        .open(&url)
-        .unwrap();
+    let db = open_impatient(&url);
     proxy.refuse_after_cut();
     proxy.cut_next(Cut::After);
     let unknown = match db.submit_statements(vec![insert(2)]).wait() {
