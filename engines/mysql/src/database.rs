@@ -150,14 +150,7 @@ impl Database {
         &self,
         statement: &Statement,
     ) -> Result<StatementResult, Failure<Error>> {
-        let mut attempts_left = 1_u8;
-        loop {
-            match self.inner.readers.stream(statement).await.map_err(failure)?.collect().await {
-                // Nothing of it was handed out.
-                Err(Error::Lost(_)) if attempts_left > 0 => attempts_left -= 1,
-                other => return other.map_err(failure),
-            }
-        }
+        self.inner.readers.whole(statement).await.map_err(failure)
     }
 
     /// As [`read`](Self::read), and hands out the rows as they arrive.

@@ -29,7 +29,7 @@ use crate::{
     execution::{Execution, Fault},
     flusher::Flusher,
     record::{Key, Pipeline},
-    session::{Connector, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient},
+    session::{Connector, Failed, LOCK_WAIT, Server, Session, Use, code, is_lost, is_transient},
     settle,
     transaction::Part,
 };
@@ -55,6 +55,10 @@ pub(crate) struct Writer {
     /// The connection that was lost, until it is known to have ended.
     pub(crate) lost: Option<Server>,
 }
+
+/// Rows of the record that are removed in one statement: with each group they would be one more to run
+/// before its commit.
+const ROWS_REMOVED: usize = 16;
 
 /// Why a group was not committed.
 enum Setback {
@@ -137,13 +141,11 @@ impl Engine for Writer {
 
     fn close(&mut self) -> Result<(), Cause> {
         let session = self.session.take();
-        if let Some(mut session) = session.filter(|session| session.server.has_record)
+        if let Some(session) = session.filter(|session| session.server.has_record)
             && !self.has_unsettled
+            && let Err(error) = self.remove_record(session)
         {
-            let removed = session.run_now(self.record.close().as_bytes(), |_, _| {});
-            if let Err(failed) = removed {
-                tracing::debug!(error = %failed.error, "the record was left behind");
-            }
+            tracing::debug!(%error, "the record was left behind");
         }
         self.flusher.close();
         Ok(())
@@ -184,6 +186,19 @@ impl Writer {
             })?;
         }
         Ok(session)
+    }
+
+    /// Removes the pipeline's rows, over another connection where the server ended this one.
+    fn remove_record(&self, mut session: Session) -> Result<(), Error> {
+        let text = self.record.close();
+        match session.run_now(text.as_bytes(), |_, _| {}) {
+            Ok(()) => return Ok(()),
+            Err(Failed { error, .. }) if is_lost(&error) => {}
+            Err(Failed { error, .. }) => return Err(Error::Server(error)),
+        }
+        session = self.connector.connect(Use::Ask)?;
+        let removed = session.run_now(text.as_bytes(), |_, _| {});
+        removed.map_err(|Failed { error, .. }| Error::Server(error))
     }
 
     /// Runs `members`, and more of the group, in one transaction. Says how many commits that took.
@@ -228,8 +243,12 @@ impl Writer {
         }
         self.position += 1;
         let key = Key { pipeline: self.record, position: self.position };
-        execution.commit(Some((key, &self.previous)))?;
-        self.previous = vec![self.position];
+        let is_due = self.previous.len() >= ROWS_REMOVED;
+        execution.commit(Some((key, if is_due { &self.previous } else { &[] })))?;
+        if is_due {
+            self.previous.clear();
+        }
+        self.previous.push(self.position);
         Ok(())
     }
 

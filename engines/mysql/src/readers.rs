@@ -6,8 +6,10 @@
 //! 3. In a cluster a read waits until its node has all that was committed before.
 
 use std::{
-    pin::pin,
+    future::Future,
+    pin::{Pin, pin},
     sync::{Mutex, PoisonError},
+    task::{Context, Poll, ready},
 };
 
 use groupcommit_core::NotRun;
@@ -20,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     Error,
-    session::{Answer, Connector, Server, Session, Use, is_lost},
+    session::{Answer, Connector, Failed, Server, Session, Use, is_lost},
 };
 
 /// Rows that are decoded ahead of who takes them.
@@ -58,12 +60,88 @@ impl Line {
 struct Lent {
     connector: Connector,
     line: lines::Lent<Door>,
+    /// `None` while it is asked something, and for good when it is lost.
     session: Option<Session>,
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         *self.line.connection().place() = self.session.take();
+    }
+}
+
+impl Lent {
+    /// Asks the server something.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it has the server end what it was asked.
+    async fn ask<T, F>(mut self, ask: impl FnOnce(Session) -> F) -> Result<(Self, T), Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = (Session, Result<T, Error>)> + Send + 'static,
+    {
+        let session = self.session.take().ok_or(Error::Lost(None))?;
+        let server = session.server.clone();
+        let question = Box::pin(ask(session));
+        let (lent, answer) = Asked { open: Some(Open { lent: self, question }), server }.await;
+        Ok((lent, answer?))
+    }
+
+    /// Gives the connection back; `successor` in its place, if there is one.
+    fn give_back(mut self, successor: Option<Session>) {
+        self.session = successor.or(self.session.take());
+    }
+
+    /// Takes the connection back from a question, if it is good for another.
+    fn answered<T>(&mut self, session: Session, answer: &Result<T, Error>) {
+        if !matches!(answer, Err(Error::Lost(_))) {
+            self.session = Some(session);
+        }
+    }
+}
+
+type Question<T> = Pin<Box<dyn Future<Output = (Session, Result<T, Error>)> + Send>>;
+
+/// A question that the server has not answered yet.
+struct Open<T> {
+    lent: Lent,
+    question: Question<T>,
+}
+
+/// Waits for the answer to a question.
+struct Asked<T: Send + 'static> {
+    /// `None` once it is answered.
+    open: Option<Open<T>>,
+    server: Server,
+}
+
+impl<T: Send + 'static> Future for Asked<T> {
+    type Output = (Lent, Result<T, Error>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(open) = &mut self.open else { unreachable!("it was answered") };
+        let (session, answer) = ready!(open.question.as_mut().poll(cx));
+        let Some(Open { mut lent, .. }) = self.open.take() else { unreachable!("it was there") };
+        lent.answered(session, &answer);
+        Poll::Ready((lent, answer))
+    }
+}
+
+impl<T: Send + 'static> Drop for Asked<T> {
+    /// Nobody waits any more.
+    fn drop(&mut self) {
+        let Some(Open { mut lent, question }) = self.open.take() else { return };
+        let server = self.server.clone();
+        // Without a thread all connections are closed.
+        let Ok(handle) = runtime::handle() else { return };
+        handle.spawn(async move {
+            let successor = end(&lent.connector, server).await;
+            // To its end, or to that of its connection.
+            let (session, answer) = question.await;
+            lent.answered(session, &answer);
+            lent.give_back(successor);
+        });
     }
 }
 
@@ -83,73 +161,84 @@ impl Readers {
 
     /// Sends a read and returns its rows as they arrive.
     pub(crate) async fn stream(&self, read: &Statement) -> Result<Rows, Error> {
-        let mut attempts_left = 1_u8;
+        let mut has_lost = false;
         loop {
-            let line = self.lines.take().await.map_err(|refused| match refused {
-                Refused::Closed => Error::NotRun(NotRun::Closed),
-                Refused::NotOpened(error) => Error::NotRun(NotRun::Unavailable(error)),
-            })?;
-            let session = line.connection().place().take();
-            let lent = Lent { connector: self.lines.opener().0.clone(), line, session };
-            let read = read.clone();
-            // Dropped with this future, which has the other end stop what nobody waits for.
-            let (_waits, gone) = oneshot::channel::<()>();
-            match runtime::run(begin(lent, read, gone)).await {
-                Err(Error::Lost(_)) if attempts_left > 0 => {
-                    // All may have been lost with their server.
-                    self.lines.forget_free();
-                    attempts_left -= 1;
-                }
+            match begin(self.take().await?, read).await {
+                Err(Error::Lost(_)) if !has_lost => has_lost = self.note_loss(),
                 other => return other,
             }
         }
     }
-}
 
-/// Runs a read up to its columns; its rows follow.
-async fn begin(
-    mut lent: Lent,
-    read: Statement,
-    mut gone: oneshot::Receiver<()>,
-) -> Result<Rows, Error> {
-    let Some(mut session) = lent.session.take() else { return Err(Error::Lost(None)) };
-    let connection = session.server.clone();
-    let template = {
-        let mut asking = pin!(lent.connector.template(&mut session, read.sql()));
-        tokio::select! {
-            biased;
-            template = &mut asking => template,
-            _ = &mut gone => {
-                let successor = end(&lent.connector, connection).await;
-                // To its end, or to that of its connection.
-                drop(asking.await);
-                lent.session = successor;
-                return Err(Error::NotRun(NotRun::Closed));
+    /// Sends a read and returns its rows when all are here. Whoever waits for them takes them from
+    /// the connection.
+    pub(crate) async fn whole(&self, read: &Statement) -> Result<StatementResult, Error> {
+        let mut has_lost = false;
+        loop {
+            match whole(self.take().await?, read).await {
+                Err(Error::Lost(_)) if !has_lost => has_lost = self.note_loss(),
+                other => return other,
             }
         }
-    };
-    if !matches!(template, Err(Error::Lost(_))) {
-        lent.session = Some(session);
     }
-    let template = template?;
+
+    async fn take(&self) -> Result<Lent, Error> {
+        let line = self.lines.take().await.map_err(|refused| match refused {
+            Refused::Closed => Error::NotRun(NotRun::Closed),
+            Refused::NotOpened(error) => Error::NotRun(NotRun::Unavailable(error)),
+        })?;
+        let session = line.connection().place().take();
+        Ok(Lent { connector: self.lines.opener().0.clone(), line, session })
+    }
+
+    /// All connections may have been lost with their server.
+    fn note_loss(&self) -> bool {
+        self.lines.forget_free();
+        true
+    }
+}
+
+/// The text of a read, for a connection that it has for itself.
+async fn render(lent: Lent, read: &Statement) -> Result<(Lent, Vec<u8>), Error> {
+    let (connector, sql) = (lent.connector.clone(), read.sql().clone());
+    let asked = lent.ask(|mut session| async move {
+        let template = connector.template(&mut session, &sql).await;
+        (session, template)
+    });
+    let (lent, template) = asked.await?;
     template.is_shared()?;
     let mut text = Vec::new();
     template.render(read.params(), &mut text)?;
+    Ok((lent, text))
+}
+
+/// Runs a read to its end.
+async fn whole(lent: Lent, read: &Statement) -> Result<StatementResult, Error> {
+    let (lent, text) = render(lent, read).await?;
+    let asked = lent.ask(|mut session| async move {
+        let mut result = StatementResult::default();
+        let ran = session.run(&text, |_, found| result = found).await;
+        (session, ran.map(|()| result).map_err(|Failed { error, .. }| failed(error)))
+    });
+    Ok(asked.await?.1)
+}
+
+/// Runs a read up to its columns; its rows follow.
+async fn begin(lent: Lent, read: &Statement) -> Result<Rows, Error> {
+    let (lent, text) = render(lent, read).await?;
     let (columns, columns_come) = oneshot::channel();
     let (rows, rows_come) = mpsc::channel(ROWS_AHEAD);
-    tokio::spawn(serve(lent, text, columns, rows));
-    let columns = tokio::select! {
-        biased;
-        columns = columns_come => columns,
-        // Nobody takes rows then, which ends it.
-        _ = gone => return Err(Error::NotRun(NotRun::Closed)),
-    };
-    match columns {
+    // Goes on when nobody takes its rows any more, to end it.
+    runtime::near()?.spawn(serve(lent, text, columns, rows));
+    match columns_come.await {
         Ok(Ok(columns)) => Ok(Rows { columns, rows: rows_come }),
-        Ok(Err(error)) if is_lost(&error) => Err(Error::Lost(Some(error))),
-        Ok(Err(error)) => Err(Error::Server(error)),
+        Ok(Err(error)) => Err(failed(error)),
         Err(_) => Err(Error::Lost(None)),
     }
+}
+
+fn failed(error: mysql_async::Error) -> Error {
+    if is_lost(&error) { Error::Lost(Some(error)) } else { Error::Server(error) }
 }
 
 /// Ends what a connection does that nobody waits for any more; another takes its place.
@@ -231,20 +320,8 @@ impl Rows {
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
         match self.rows.recv().await {
             Some(Ok(row)) => Ok(Some(row)),
-            Some(Err(error)) if is_lost(&error) => Err(Error::Lost(Some(error))),
-            Some(Err(error)) => Err(Error::Server(error)),
+            Some(Err(error)) => Err(failed(error)),
             None => Ok(None),
         }
-    }
-
-    /// All rows that are left.
-    pub(crate) async fn collect(mut self) -> Result<StatementResult, Error> {
-        let mut result = StatementResult::default();
-        while let Some(row) = self.next().await? {
-            result.rows.push(row);
-        }
-        result.rows_affected = result.rows.len() as u64;
-        result.columns = self.columns;
-        Ok(result)
     }
 }

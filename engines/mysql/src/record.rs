@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   groupcommit_outcome        the group's last words          whoever asks later
-//!   pipeline  position state   DELETE (p, n - 1)               INSERT (p, n, void)
+//!   pipeline  position state   DELETE (p, < n)                 INSERT (p, n, void)
 //!   p         0        open    INSERT (p, n, committed)          succeeds: the group never commits
 //!   p         n        ...     COMMIT                            is there: the state says it
 //! ```

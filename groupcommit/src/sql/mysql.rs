@@ -45,6 +45,10 @@ impl Speak for Mysql {
         self.0.read(read).map_err(Error::from_failure)
     }
 
+    async fn read_async(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
+        self.0.read_async(read).await.map_err(Error::from_failure)
+    }
+
     async fn read_rows(&self, read: &Statement) -> Result<Rows, Failure<Error>> {
         let rows = self.0.read_rows(read).await.map_err(Error::from_failure)?;
         Ok(Rows::new(Inner::Mysql(rows)))

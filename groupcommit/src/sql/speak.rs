@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use super::{Error, Rows, Settled, Statement, StatementResult};
-use crate::{Failure, Rejected, Submit, Unknown};
+use crate::{Failure, Submit, Unknown};
 
 /// What the statements of a transaction came to.
 pub(super) type Results = Vec<StatementResult>;
@@ -28,12 +28,7 @@ pub(super) trait Speak: Clone + Send + Sync + 'static {
     fn read_async(
         &self,
         read: &Statement,
-    ) -> impl Future<Output = Result<StatementResult, Failure<Error>>> + Send {
-        async {
-            let rows = self.read_rows(read).await?;
-            rows.collect().await.map_err(|error| Failure::Rejected(Rejected::Caller(error)))
-        }
-    }
+    ) -> impl Future<Output = Result<StatementResult, Failure<Error>>> + Send;
 
     fn read_rows(
         &self,

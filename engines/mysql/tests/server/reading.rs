@@ -1,8 +1,14 @@
 //! Reads over a bounded number of connections.
 
-use std::{future::pending, pin::pin, thread};
+use std::{
+    future::pending,
+    pin::pin,
+    sync::{Mutex, mpsc},
+    thread,
+};
 
-use groupcommit_mysql::{Database, Failure, Rejected, Statement, Value, mysql_async};
+use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Value, mysql_async};
+use tokio::task::JoinHandle;
 
 use crate::server::{database, insert, open, shared};
 
@@ -53,9 +59,9 @@ fn a_read_writes_nothing_and_goes_on_after_its_connection_was_ended() {
     let db = Database::options().readers(1).open(&url).unwrap();
     db.submit_statements(vec![insert(1)]).wait().unwrap();
     match db.read(&insert(2)) {
-        Err(Failure::Rejected(Rejected::Caller(groupcommit_mysql::Error::Server(
-            mysql_async::Error::Server(said),
-        )))) => assert_eq!(said.code, 1792),
+        Err(Failure::Rejected(Rejected::Caller(Error::Server(mysql_async::Error::Server(
+            said,
+        ))))) => assert_eq!(said.code, 1792),
         other => panic!("{other:?}"),
     }
     let all = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
@@ -80,19 +86,8 @@ fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
         );
         shared().sql(&sql).unwrap().trim().to_owned()
     };
-    let long = [
-        Statement::new("SELECT SLEEP(100)", []),
-        // More than is read ahead.
-        Statement::new("SELECT SLEEP(seq > 20000), REPEAT('x', 1000) FROM seq_1_to_30000", []),
-    ];
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    for statement in long {
-        let reading = db.clone();
-        let read = runtime.spawn(async move {
-            let rows = reading.read_rows(&statement).await.unwrap();
-            pending::<()>().await;
-            drop(rows);
-        });
+    let give_up = |read: JoinHandle<()>| {
         while count("info LIKE 'SELECT SLEEP%'") == "0" {
             assert!(!read.is_finished());
         }
@@ -101,9 +96,45 @@ fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
         assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
         // The server lists it until it has told the client.
         while count("info LIKE 'SELECT SLEEP%'") != "0" {}
+    };
+    // More than is read ahead.
+    let many = "SELECT SLEEP(seq > 20000), REPEAT('x', 1000) FROM seq_1_to_30000";
+    for sql in ["SELECT SLEEP(100)", many] {
+        let statement = Statement::new(sql, []);
+        let reading = db.clone();
+        give_up(runtime.spawn(async move {
+            let rows = reading.read_rows(&statement).await.unwrap();
+            pending::<()>().await;
+            drop(rows);
+        }));
         // The one that writes, and the one that reads.
         while count("true") != "2" {}
     }
+    // Which does not look whether its client is still there.
+    let busy = Statement::new("SELECT SLEEP(0), BENCHMARK(1000000000000, 1 + 1)", []);
+    let reading = db.clone();
+    give_up(runtime.spawn(async move { drop(reading.read_async(&busy).await) }));
+    while count("true") != "2" {}
+    // While the server is asked about the text.
+    let other = Database::open(&url).unwrap();
+    let (locked, is_locked) = mpsc::channel();
+    let (unlock, is_over) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let is_over = Mutex::new(is_over);
+        scope.spawn(move || {
+            other.exclusive(move |alone| {
+                alone.batch("LOCK TABLES t WRITE")?;
+                locked.send(()).unwrap();
+                is_over.lock().unwrap().recv().unwrap_err();
+                Ok::<_, Error>(())
+            })
+        });
+        is_locked.recv().unwrap();
+        let reading = db.clone();
+        let read = Statement::new("SELECT SLEEP(0), t.* FROM t", []);
+        give_up(runtime.spawn(async move { drop(reading.read_async(&read).await) }));
+        drop(unlock);
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Ticket, Value};
 
-use crate::server::{ids, insert, open};
+use crate::server::{database, ids, insert, open, shared};
 
 /// Submits while the database is held up, so that all go into one group.
 pub(crate) fn in_one_group<T>(db: &Database, submit: impl FnOnce() -> T) -> T {
@@ -179,6 +179,29 @@ fn a_schema_that_changes_is_followed() {
     let lost = db.submit_statements(vec![Statement::new("INSERT INTO t VALUES (2, 'a', 1)", [])]);
     lost.wait().unwrap();
     assert_eq!(ids(&db), [1, 2]);
+}
+
+#[test]
+fn the_record_is_a_few_rows_and_is_removed_whatever_became_of_the_connection() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::open(&url).unwrap();
+    let rows = || {
+        let sql = format!("SELECT count(*) FROM {name}.groupcommit_outcome");
+        shared().sql(&sql).unwrap().trim().parse::<u32>().unwrap()
+    };
+    let mut most = 0;
+    for id in 0..60 {
+        db.submit_statements(vec![insert(id)]).wait().unwrap();
+        most = most.max(rows());
+    }
+    assert!((2..=20).contains(&most), "{most}");
+    let all = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+    for id in shared().sql(&all).unwrap().lines() {
+        shared().sql(&format!("KILL {id}")).unwrap();
+    }
+    db.close().unwrap();
+    assert_eq!(rows(), 0);
 }
 
 #[test]
