@@ -58,7 +58,8 @@ pub(crate) struct Rejected {
     pub(crate) failed: u64,
     /// Rows that a count found afterwards.
     pub(crate) rows: u64,
-    /// Commits that the others came to, and those that all came to when none failed.
+    /// Commits that all came to, with the one that held them up, which some may have joined; and those
+    /// where none failed.
     pub(crate) commits: u64,
     pub(crate) commits_without: u64,
 }

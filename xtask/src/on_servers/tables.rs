@@ -89,7 +89,7 @@ fn rejected_row(table: &mut Table, on: &WriteOn) {
         &format!("{}, one failing among {} at once", on.on.title(), grouped(rejected.transactions)),
         &format!("{} committed", grouped(rejected.transactions - 1)),
         &format!(
-            "{} committed, {} rejected, {} rows found; {} commits, {} without a failure",
+            "{} committed, {} rejected, {} rows found; commits, with the one that held them up: {}, {} without a failure",
             grouped(rejected.committed),
             rejected.failed,
             grouped(rejected.rows),

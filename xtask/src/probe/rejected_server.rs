@@ -34,6 +34,7 @@ struct Outcomes {
     committed: u64,
     failed: u64,
     rows: u64,
+    /// With that of the one that held the others up, which some may have joined.
     commits: u64,
 }
 
@@ -68,8 +69,7 @@ fn outcomes(db: &Database, failing: Option<u64>) -> Result<Outcomes> {
             other => bail!("a transaction came to {}", other.as_str()),
         }
     }
-    // Less the one that held the others up.
-    found.commits = (db.stats().commits - commits_before).saturating_sub(1);
+    found.commits = db.stats().commits - commits_before;
     let count = db.read(&Statement::new(format!("SELECT count(*) FROM {TABLE}"), []))?;
     let count = count.rows.first().and_then(|row| row.first()).context("a count has a row")?;
     let Value::Int(rows) = count else { bail!("a count is a number, and not {count:?}") };
