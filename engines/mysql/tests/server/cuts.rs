@@ -135,6 +135,19 @@ fn a_server_that_cannot_be_reached_leaves_transactions_not_run_and_serves_on_whe
 }
 
 #[test]
+fn the_record_is_removed_also_where_the_last_commit_took_the_connection_with_it() {
+    let proxy = proxy(shared().port(0));
+    let url = database_through(shared(), &at(proxy.port));
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::open(&url).unwrap();
+    proxy.cut_next(Cut::After);
+    db.submit_statements(vec![insert(1)]).wait().unwrap();
+    db.close().unwrap();
+    let left = format!("SELECT count(*) FROM {name}.groupcommit_outcome");
+    assert_eq!(shared().sql(&left).unwrap().trim(), "0");
+}
+
+#[test]
 fn a_crash_of_the_server_between_two_groups_costs_a_connection() {
     let servers = start(Kind::Single);
     let db = Database::open(&database_through(&servers, &at(servers.port(0)))).unwrap();
