@@ -156,3 +156,39 @@ fn a_read_that_blocks_a_thread_of_a_runtime_is_served_by_that_runtime_all_the_sa
     runtime.shutdown_background();
     assert_eq!(db.read(&one()).unwrap().rows.len(), 1);
 }
+
+#[test]
+fn a_thread_of_a_runtime_reads_however_often_and_however_much() {
+    let db = open();
+    for mut builder in
+        [tokio::runtime::Builder::new_current_thread(), tokio::runtime::Builder::new_multi_thread()]
+    {
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            for to in 1..200 {
+                assert_eq!(db.read(&numbers(to)).unwrap().rows.len(), usize::try_from(to).unwrap());
+            }
+            let much = Statement::new("SELECT REPEAT('x', 1000) FROM seq_1_to_30000", []);
+            assert_eq!(db.read(&much).unwrap().rows.len(), 30_000);
+        });
+    }
+}
+
+#[test]
+fn rows_whose_runtime_ends_before_they_do_are_not_told_to_be_all() {
+    let db = open();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let many = Statement::new("SELECT seq FROM seq_1_to_100000", []);
+    let mut rows = runtime.block_on(db.read_rows(&many)).unwrap();
+    runtime.shutdown_background();
+    let end = groupcommit_core::block_on(async {
+        loop {
+            match rows.next().await {
+                Ok(Some(_)) => {}
+                end => break end,
+            }
+        }
+    });
+    assert!(matches!(end, Err(Error::Lost(_))), "{end:?}");
+}
