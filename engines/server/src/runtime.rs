@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_thread_of_a_runtime_blocks_however_often_at_a_time() {
-        async fn block_often() {
+        fn block_often() {
             for number in 0..1_000 {
                 let (sender, receiver) = oneshot::channel();
                 sender.send(number).unwrap();
@@ -228,9 +228,9 @@ mod tests {
         }
         for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
             let runtime = builder.worker_threads(1).build().unwrap();
-            runtime.block_on(block_often());
-            runtime.block_on(async { tokio::spawn(block_often()).await.unwrap() });
-            runtime.block_on(LocalSet::new().run_until(block_often()));
+            runtime.block_on(async { block_often() });
+            runtime.block_on(async { tokio::spawn(async { block_often() }).await.unwrap() });
+            runtime.block_on(LocalSet::new().run_until(async { block_often() }));
         }
     }
 }
