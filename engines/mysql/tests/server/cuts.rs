@@ -49,6 +49,10 @@ pub(crate) fn commits_once_whatever_is_cut(servers: &Servers, cut: Cut) {
     }
     let expected: Vec<i64> = (-1..times() * 5).collect();
     assert_eq!(ids(&db), expected);
+    // Of each attempt a row was left, whatever came of it.
+    let name = url.rsplit('/').next().unwrap();
+    let rows = servers.sql(&format!("SELECT count(*) FROM {name}.groupcommit_outcome")).unwrap();
+    assert!(rows.trim().parse::<u32>().unwrap() <= 20, "{rows}");
     db.close().unwrap();
 }
 

@@ -76,6 +76,29 @@ fn a_read_writes_nothing_and_goes_on_after_its_connection_was_ended() {
 }
 
 #[test]
+fn a_read_goes_on_after_all_connections_were_ended_at_once() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::options().readers(3).open(&url).unwrap();
+    groupcommit_core::block_on(async {
+        let mut open = Vec::new();
+        for _ in 0..3 {
+            open.push(db.read_rows(&numbers(1)).await.unwrap());
+        }
+        // To their ends, behind which their connections are free.
+        for mut rows in open {
+            while rows.next().await.unwrap().is_some() {}
+        }
+    });
+    let all = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+    let connections = shared().sql(&all).unwrap();
+    for id in connections.lines() {
+        shared().sql(&format!("KILL {id}")).unwrap();
+    }
+    assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
+}
+
+#[test]
 fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
     let url = database();
     let name = url.rsplit('/').next().unwrap();
