@@ -145,7 +145,8 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future discards the rows, and the server is told to end the statement.
+    /// Dropping the future discards the rows, and the server is told to end the statement. One that is
+    /// kept and not polled keeps its connection, or its place among those who wait for one.
     pub async fn read_async(
         &self,
         statement: &Statement,

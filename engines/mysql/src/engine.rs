@@ -141,7 +141,7 @@ impl Engine for Writer {
 
     fn close(&mut self) -> Result<(), Cause> {
         let session = self.session.take();
-        if let Some(session) = session.filter(|session| session.server.has_record)
+        if session.as_ref().is_none_or(|session| session.server.has_record)
             && !self.has_unsettled
             && let Err(error) = self.remove_record(session)
         {
@@ -188,15 +188,17 @@ impl Writer {
         Ok(session)
     }
 
-    /// Removes the pipeline's rows, over another connection where the server ended this one.
-    fn remove_record(&self, mut session: Session) -> Result<(), Error> {
+    /// Removes the pipeline's rows, over another connection where this one was lost.
+    fn remove_record(&self, session: Option<Session>) -> Result<(), Error> {
         let text = self.record.close();
-        match session.run_now(text.as_bytes(), |_, _| {}) {
-            Ok(()) => return Ok(()),
-            Err(Failed { error, .. }) if is_lost(&error) => {}
-            Err(Failed { error, .. }) => return Err(Error::Server(error)),
+        if let Some(mut session) = session {
+            match session.run_now(text.as_bytes(), |_, _| {}) {
+                Ok(()) => return Ok(()),
+                Err(Failed { error, .. }) if is_lost(&error) => {}
+                Err(Failed { error, .. }) => return Err(Error::Server(error)),
+            }
         }
-        session = self.connector.connect(Use::Ask)?;
+        let mut session = self.connector.connect(Use::Ask)?;
         let removed = session.run_now(text.as_bytes(), |_, _| {});
         removed.map_err(|Failed { error, .. }| Error::Server(error))
     }

@@ -129,7 +129,7 @@ impl Options {
     /// unless the URL says `ssl-mode=DISABLED`.
     ///
     /// Creates the table `groupcommit_outcome` in the database where it is missing, in which each
-    /// open database keeps one row of what it committed last.
+    /// open database keeps a few rows of what it committed last.
     ///
     /// # Durability
     ///

@@ -228,10 +228,11 @@ async fn begin(lent: Lent, read: &Statement) -> Result<Rows, Error> {
     let (lent, text) = render(lent, read).await?;
     let (columns, columns_come) = oneshot::channel();
     let (rows, rows_come) = mpsc::channel(ROWS_AHEAD);
+    let (over, is_over) = oneshot::channel();
     // Goes on when nobody takes its rows any more, to end it.
-    runtime::near()?.spawn(serve(lent, text, columns, rows));
+    runtime::near()?.spawn(serve(lent, text, columns, rows, over));
     match columns_come.await {
-        Ok(Ok(columns)) => Ok(Rows { columns, rows: rows_come }),
+        Ok(Ok(columns)) => Ok(Rows { columns, arriving: rows_come, over: Some(is_over) }),
         Ok(Err(error)) => Err(failed(error)),
         Err(_) => Err(Error::Lost(None)),
     }
@@ -257,7 +258,8 @@ async fn serve(
     mut lent: Lent,
     text: Vec<u8>,
     columns: oneshot::Sender<Answer<Vec<String>>>,
-    rows: mpsc::Sender<Answer<Vec<Value>>>,
+    rows: mpsc::Sender<Vec<Value>>,
+    over: oneshot::Sender<Answer<()>>,
 ) {
     let Some(mut session) = lent.session.take() else { return };
     let connection = session.server.clone();
@@ -276,11 +278,10 @@ async fn serve(
     };
     let is_usable =
         lent.session.is_none() && served.as_ref().err().is_none_or(|error| !is_lost(error));
-    if let Err(error) = served {
-        match columns.take() {
-            Some(columns) => drop(columns.send(Err(error))),
-            None => drop(rows.send(Err(error)).await),
-        }
+    // Whoever asked may have gone.
+    match (served, columns.take()) {
+        (Err(error), Some(columns)) => drop(columns.send(Err(error))),
+        (served, _) => drop(over.send(served)),
     }
     if is_usable {
         lent.session = Some(session);
@@ -292,7 +293,9 @@ async fn serve(
 /// ([`Options::readers`](crate::Options::readers)), less one, may be kept open while one reads.
 pub struct Rows {
     columns: Vec<String>,
-    rows: mpsc::Receiver<Answer<Vec<Value>>>,
+    arriving: mpsc::Receiver<Vec<Value>>,
+    /// How it ended, which is said before there are no more rows; `None` once it was told.
+    over: Option<oneshot::Receiver<Answer<()>>>,
 }
 
 impl std::fmt::Debug for Rows {
@@ -318,10 +321,14 @@ impl Rows {
     ///
     /// No row is lost when the future is dropped before it is ready.
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
-        match self.rows.recv().await {
-            Some(Ok(row)) => Ok(Some(row)),
-            Some(Err(error)) => Err(failed(error)),
-            None => Ok(None),
+        if let Some(row) = self.arriving.recv().await {
+            return Ok(Some(row));
+        }
+        match self.over.take().map(|mut over| over.try_recv()) {
+            None | Some(Ok(Ok(()))) => Ok(None),
+            Some(Ok(Err(error))) => Err(failed(error)),
+            // Whoever served it ended before it did: its runtime was shut down.
+            Some(Err(_)) => Err(Error::Lost(None)),
         }
     }
 }

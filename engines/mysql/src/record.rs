@@ -86,8 +86,11 @@ impl Key {
         }
         let previous: Vec<String> = previous.iter().map(ToString::to_string).collect();
         let previous = previous.join(", ");
+        // The table is so small that the server would look through all of it, and lock the rows of
+        // other pipelines; only this form of the statement takes a hint.
         format!(
-            "DELETE FROM {TABLE} WHERE pipeline = {pipeline} AND position IN ({previous})\n;{insert}"
+            "DELETE old FROM {TABLE} AS old FORCE INDEX (PRIMARY) \
+             WHERE old.pipeline = {pipeline} AND old.position IN ({previous})\n;{insert}"
         )
     }
 

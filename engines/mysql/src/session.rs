@@ -414,7 +414,7 @@ impl Session {
         &mut self,
         text: &[u8],
         columns: &mut Option<oneshot::Sender<Answer<Vec<String>>>>,
-        rows: &mpsc::Sender<Answer<Vec<Value>>>,
+        rows: &mpsc::Sender<Vec<Value>>,
     ) -> Answer<()> {
         let mut results = self.conn()?.query_iter(text).await?;
         let found = results.columns().unwrap_or_default();
@@ -425,7 +425,7 @@ impl Session {
         }
         while let Some(row) = results.next().await? {
             // Where nobody takes them any more the server is told to end, and these are the rest.
-            drop(rows.send(Ok(decode(row, &found))).await);
+            drop(rows.send(decode(row, &found)).await);
         }
         Ok(())
     }

@@ -74,6 +74,9 @@ pub fn near() -> Result<Handle, NoThread> {
 /// Blocks until `future` is ready, as [`groupcommit_core::block_on`]. A thread of a runtime first hands
 /// over what is its own: the connections that it serves may be what it waits for.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    // A task that has done its share is to give way to others, and everything in it says that it is not
+    // ready until it does: who blocks cannot.
+    let future = tokio::task::coop::unconstrained(future);
     let has_others =
         Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
     if has_others && tokio::runtime::worker_index().is_some() {
@@ -204,6 +207,30 @@ impl Drop for Driver {
         // Whoever drops it may be inside another runtime, in which nothing may block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{sync::oneshot, task::LocalSet};
+
+    use super::*;
+
+    #[test]
+    fn a_thread_of_a_runtime_blocks_however_often_at_a_time() {
+        fn block_often() {
+            for number in 0..1_000 {
+                let (sender, receiver) = oneshot::channel();
+                sender.send(number).unwrap();
+                assert_eq!(block_on(receiver), Ok(number));
+            }
+        }
+        for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+            let runtime = builder.worker_threads(1).build().unwrap();
+            runtime.block_on(async { block_often() });
+            runtime.block_on(async { tokio::spawn(async { block_often() }).await.unwrap() });
+            runtime.block_on(LocalSet::new().run_until(async { block_often() }));
         }
     }
 }

@@ -49,6 +49,10 @@ pub(crate) fn commits_once_whatever_is_cut(servers: &Servers, cut: Cut) {
     }
     let expected: Vec<i64> = (-1..times() * 5).collect();
     assert_eq!(ids(&db), expected);
+    // Of each attempt a row was left, whatever came of it.
+    let name = url.rsplit('/').next().unwrap();
+    let rows = servers.sql(&format!("SELECT count(*) FROM {name}.groupcommit_outcome")).unwrap();
+    assert!(rows.trim().parse::<u32>().unwrap() <= 20, "{rows}");
     db.close().unwrap();
 }
 
@@ -132,6 +136,19 @@ fn a_server_that_cannot_be_reached_leaves_transactions_not_run_and_serves_on_whe
     proxy.accept_again();
     db.submit_statements(vec![insert(1)]).wait().unwrap();
     assert_eq!(ids(&db), [1]);
+}
+
+#[test]
+fn the_record_is_removed_also_where_the_last_commit_took_the_connection_with_it() {
+    let proxy = proxy(shared().port(0));
+    let url = database_through(shared(), &at(proxy.port));
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::open(&url).unwrap();
+    proxy.cut_next(Cut::After);
+    db.submit_statements(vec![insert(1)]).wait().unwrap();
+    db.close().unwrap();
+    let left = format!("SELECT count(*) FROM {name}.groupcommit_outcome");
+    assert_eq!(shared().sql(&left).unwrap().trim(), "0");
 }
 
 #[test]

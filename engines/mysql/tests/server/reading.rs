@@ -76,6 +76,29 @@ fn a_read_writes_nothing_and_goes_on_after_its_connection_was_ended() {
 }
 
 #[test]
+fn a_read_goes_on_after_all_connections_were_ended_at_once() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let db = Database::options().readers(3).open(&url).unwrap();
+    groupcommit_core::block_on(async {
+        let mut open = Vec::new();
+        for _ in 0..3 {
+            open.push(db.read_rows(&numbers(1)).await.unwrap());
+        }
+        // To their ends, behind which their connections are free.
+        for mut rows in open {
+            while rows.next().await.unwrap().is_some() {}
+        }
+    });
+    let all = format!("SELECT id FROM information_schema.processlist WHERE db = '{name}'");
+    let connections = shared().sql(&all).unwrap();
+    for id in connections.lines() {
+        shared().sql(&format!("KILL {id}")).unwrap();
+    }
+    assert_eq!(db.read(&numbers(5)).unwrap().rows.len(), 5);
+}
+
+#[test]
 fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
     let url = database();
     let name = url.rsplit('/').next().unwrap();
@@ -155,4 +178,40 @@ fn a_read_that_blocks_a_thread_of_a_runtime_is_served_by_that_runtime_all_the_sa
     // Its connections end with a runtime, and others take their places.
     runtime.shutdown_background();
     assert_eq!(db.read(&one()).unwrap().rows.len(), 1);
+}
+
+#[test]
+fn a_thread_of_a_runtime_reads_however_often_and_however_much() {
+    let db = open();
+    for mut builder in
+        [tokio::runtime::Builder::new_current_thread(), tokio::runtime::Builder::new_multi_thread()]
+    {
+        let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            for to in 1..200 {
+                assert_eq!(db.read(&numbers(to)).unwrap().rows.len(), usize::try_from(to).unwrap());
+            }
+            let much = Statement::new("SELECT REPEAT('x', 1000) FROM seq_1_to_30000", []);
+            assert_eq!(db.read(&much).unwrap().rows.len(), 30_000);
+        });
+    }
+}
+
+#[test]
+fn rows_whose_runtime_ends_before_they_do_are_not_told_to_be_all() {
+    let db = open();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let many = Statement::new("SELECT seq FROM seq_1_to_100000", []);
+    let mut rows = runtime.block_on(db.read_rows(&many)).unwrap();
+    runtime.shutdown_background();
+    let end = groupcommit_core::block_on(async {
+        loop {
+            match rows.next().await {
+                Ok(Some(_)) => {}
+                end => break end,
+            }
+        }
+    });
+    assert!(matches!(end, Err(Error::Lost(_))), "{end:?}");
 }

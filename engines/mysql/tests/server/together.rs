@@ -1,6 +1,9 @@
 //! Plans of one group: one failing, many failing, the order, results.
 
-use std::sync::mpsc;
+use std::{
+    sync::{Mutex, mpsc},
+    thread,
+};
 
 use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Ticket, Value};
 
@@ -202,6 +205,40 @@ fn the_record_is_a_few_rows_and_is_removed_whatever_became_of_the_connection() {
     }
     db.close().unwrap();
     assert_eq!(rows(), 0);
+}
+
+#[test]
+fn the_record_of_one_database_is_not_in_the_way_of_another() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    let other = Database::open(&url).unwrap();
+    let of_other =
+        shared().sql(&format!("SELECT hex(pipeline) FROM {name}.groupcommit_outcome")).unwrap();
+    let db = Database::open(&url).unwrap();
+    let (locked, is_locked) = mpsc::channel();
+    let (unlock, is_over) = mpsc::channel::<()>();
+    let is_over = Mutex::new(is_over);
+    let lock = format!(
+        "START TRANSACTION; SELECT * FROM groupcommit_outcome WHERE pipeline = x'{}' \
+         AND position = 0 FOR UPDATE",
+        of_other.trim()
+    );
+    thread::scope(|scope| {
+        let locking = scope.spawn(move || {
+            other.exclusive(move |alone| {
+                alone.batch(&lock)?;
+                locked.send(()).unwrap();
+                is_over.lock().unwrap().recv().unwrap_err();
+                alone.batch("ROLLBACK")
+            })
+        });
+        is_locked.recv().unwrap();
+        for id in 0..40 {
+            db.submit_statements(vec![insert(id)]).wait().unwrap();
+        }
+        drop(unlock);
+        locking.join().unwrap().unwrap();
+    });
 }
 
 #[test]
