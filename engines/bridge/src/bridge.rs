@@ -186,7 +186,9 @@ impl<C: Connect> Bridge<C> {
         F: FnOnce(&mut C::Connection) -> T + Send + 'static,
         T: Send + 'static,
     {
-        block_on(self.call(call))
+        // Inside a task whose share of its runtime's time is used up, what it waits for would say that
+        // it is not ready until the task gives way, which who blocks cannot.
+        block_on(tokio::task::coop::unconstrained(self.call(call)))
     }
 
     /// As [`call`](Self::call), but refuses at once where that would wait for admission.

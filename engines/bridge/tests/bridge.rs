@@ -119,6 +119,17 @@ fn ten_thousand_calls_at_once_use_no_more_than_the_connections_allowed() {
 }
 
 #[test]
+fn a_task_may_block_however_often_at_a_time() {
+    let (bridge, _server) = bridge(1, 4);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        for number in 0..1_000 {
+            assert_eq!(bridge.call_blocking(move |_| number).unwrap(), number);
+        }
+    });
+}
+
+#[test]
 fn a_full_queue_refuses_who_does_not_wait_and_keeps_who_does() {
     let (bridge, _) = bridge(1, 1);
     let (go_on, caller) = occupy(&bridge);

@@ -42,9 +42,13 @@ pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS groupcommit_outcome 
      state VARCHAR(9) CHARACTER SET ascii NOT NULL, asked BIGINT UNSIGNED NOT NULL DEFAULT 0, \
      PRIMARY KEY (pipeline, position)) ENGINE=InnoDB";
 
+/// Of some rows. The table is so small that the server would look through all of it, and lock the
+/// rows of other pipelines; only this form of the statement takes a hint.
+const DELETE: &str = "DELETE old FROM groupcommit_outcome AS old FORCE INDEX (PRIMARY) WHERE";
+
 /// Fails where the table is not there, or may not be written.
-pub(crate) const LOOK: &str =
-    "DELETE FROM groupcommit_outcome WHERE pipeline = x'00000000000000000000000000000000'";
+pub(crate) const LOOK: &str = "DELETE old FROM groupcommit_outcome AS old FORCE INDEX (PRIMARY) \
+     WHERE old.pipeline = x'00000000000000000000000000000000'";
 
 impl Pipeline {
     pub(crate) fn new() -> Self {
@@ -68,7 +72,7 @@ impl Pipeline {
 
     /// Removes the pipeline's rows; ends the transaction.
     pub(crate) fn close(self) -> String {
-        format!("DELETE FROM {TABLE} WHERE pipeline = {}\n;COMMIT", self.literal())
+        format!("{DELETE} old.pipeline = {}\n;COMMIT", self.literal())
     }
 }
 
@@ -86,12 +90,7 @@ impl Key {
         }
         let previous: Vec<String> = previous.iter().map(ToString::to_string).collect();
         let previous = previous.join(", ");
-        // The table is so small that the server would look through all of it, and lock the rows of
-        // other pipelines; only this form of the statement takes a hint.
-        format!(
-            "DELETE old FROM {TABLE} AS old FORCE INDEX (PRIMARY) \
-             WHERE old.pipeline = {pipeline} AND old.position IN ({previous})\n;{insert}"
-        )
+        format!("{DELETE} old.pipeline = {pipeline} AND old.position IN ({previous})\n;{insert}")
     }
 
     /// Asks, behind the group's `COMMIT`, whether its row is there.
@@ -110,7 +109,7 @@ impl Key {
             "START TRANSACTION\n;INSERT INTO {TABLE} (pipeline, position, state) \
              VALUES ({pipeline}, {position}, 'void') \
              ON DUPLICATE KEY UPDATE asked = asked + 1\n;\
-             SELECT state FROM {TABLE} WHERE pipeline = {pipeline} \
+             SELECT state FROM {TABLE} FORCE INDEX (PRIMARY) WHERE pipeline = {pipeline} \
              AND position IN (0, {position}) ORDER BY position FOR UPDATE\n;COMMIT"
         )
     }
