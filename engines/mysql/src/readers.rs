@@ -2,7 +2,7 @@
 //!
 //! 1. Never more than the set number of connections, however many read at once. A read that is given
 //!    up keeps its place until the server has ended it, for which its successor is there already.
-//! 2. A read that lost its connection before its first row is run once more on another.
+//! 2. A read that lost its connection before anything of it was handed out is run once more on another.
 //! 3. In a cluster a read waits until its node has all that was committed before.
 
 use std::{
