@@ -47,8 +47,9 @@ pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS groupcommit_outcome 
 const DELETE: &str = "DELETE old FROM groupcommit_outcome AS old FORCE INDEX (PRIMARY) WHERE";
 
 /// Fails where the table is not there, or may not be written.
-pub(crate) const LOOK: &str = "DELETE old FROM groupcommit_outcome AS old FORCE INDEX (PRIMARY) \
-     WHERE old.pipeline = x'00000000000000000000000000000000'";
+pub(crate) fn look() -> String {
+    format!("{DELETE} old.pipeline = x'00000000000000000000000000000000'")
+}
 
 impl Pipeline {
     pub(crate) fn new() -> Self {

@@ -294,9 +294,10 @@ async fn look_for_record(conn: &mut Conn) -> Answer<bool> {
 }
 
 async fn look_once_for_record(conn: &mut Conn) -> Answer<bool> {
-    for text in [record::LOOK, record::CREATE, record::LOOK] {
+    let look = record::look();
+    for text in [&*look, record::CREATE, &*look] {
         match conn.query_drop(text).await {
-            Ok(()) if text == record::LOOK => {
+            Ok(()) if text == look => {
                 conn.query_drop("COMMIT").await?;
                 return Ok(true);
             }

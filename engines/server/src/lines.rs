@@ -10,9 +10,10 @@
 //! ```
 //!
 //! A new connection costs a server far more than a short read does, the more so on a busy machine; so
-//! no read waits for one to be opened while another becomes free. And a read that is sent behind another waits for that one, however long it takes, while
-//! others become free; so that is left for the time when there are so many that no connection should
-//! rest between an answer and the next question.
+//! no read waits for one to be opened while another becomes free. And a read that is sent behind
+//! another waits for that one, however long it takes, while others become free; so that is left for
+//! the time when there are so many that no connection should rest between an answer and the next
+//! question.
 //!
 //! A connection is served by the runtime of the caller for whom it is opened, if that has threads of
 //! its own: an answer then goes to that runtime's thread at once. When the runtime ends, so does the
