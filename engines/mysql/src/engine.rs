@@ -19,7 +19,7 @@
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, Settled};
-use groupcommit_server::{Members, Next, Obstacle, Sizes, Trials, insist, pause};
+use groupcommit_remote::{Members, Next, Obstacle, Sizes, Trials, insist, pause};
 use groupcommit_statement::StatementResult;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use groupcommit_core::{Cause, NotRun};
-use groupcommit_server::runtime::NoThread;
+use groupcommit_remote::runtime::NoThread;
 
 use crate::record::Key;
 

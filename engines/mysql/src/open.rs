@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
-use groupcommit_server::Sizes;
+use groupcommit_remote::Sizes;
 
 use crate::{
     Database, Error,

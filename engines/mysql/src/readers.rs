@@ -13,7 +13,7 @@ use std::{
 };
 
 use groupcommit_core::NotRun;
-use groupcommit_server::{
+use groupcommit_remote::{
     lines::{self, Lines, Refused},
     runtime,
 };

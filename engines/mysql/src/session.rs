@@ -11,7 +11,7 @@ use std::{
 };
 
 use groupcommit_core::block_on;
-use groupcommit_server::runtime::{self, Driver};
+use groupcommit_remote::runtime::{self, Driver};
 use groupcommit_statement::{StatementResult, Value};
 use mysql_async::{
     Column, Conn, DriverError, Error as ServerError, Opts, Row, Value as Raw,

@@ -10,7 +10,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use groupcommit_core::Settled;
-use groupcommit_server::insist;
+use groupcommit_remote::insist;
 use groupcommit_statement::{StatementResult, Value};
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Failure, Pipeline, Rejected, Ticket, Unknown};
-use groupcommit_server::runtime;
+use groupcommit_remote::runtime;
 
 use crate::{
     Error, Exclusive, Options, Rows, Settled, Statement, StatementResult, Transaction, Warning,

@@ -29,7 +29,7 @@
 use std::{collections::HashMap, ops::ControlFlow, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Flush, Group, NotRun, Ran, Settled};
-use groupcommit_server::{Member, Members, Next, Obstacle, Sizes, Trials, insist, pause};
+use groupcommit_remote::{Member, Members, Next, Obstacle, Sizes, Trials, insist, pause};
 
 use crate::{
     Error, StatementResult, Transaction,

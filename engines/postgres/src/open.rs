@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
-use groupcommit_server::Sizes;
+use groupcommit_remote::Sizes;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio_postgres::{
     Config,

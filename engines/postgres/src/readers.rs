@@ -18,7 +18,7 @@ use std::{
 
 use futures_util::Stream as _;
 use groupcommit_core::NotRun;
-use groupcommit_server::{
+use groupcommit_remote::{
     lines::{self, Lines, Open as _, Refused},
     runtime,
 };

@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::TryStreamExt as _;
 use groupcommit_core::Cause;
-use groupcommit_server::runtime::Driver;
+use groupcommit_remote::runtime::Driver;
 use tokio_postgres::{
     AsyncMessage, Client, Config, Connection, SimpleQueryMessage, Statement as Prepared,
     config::{Host, SslMode},

@@ -13,7 +13,7 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use groupcommit_core::Settled;
-use groupcommit_server::insist;
+use groupcommit_remote::insist;
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{

@@ -17,7 +17,7 @@ const MAP: &str = "docs/ARCHITECTURE.md";
 const MAPPED: [&str; 5] = [
     "core/src",
     "engines/sqlite/src",
-    "engines/server/src",
+    "engines/remote/src",
     "engines/postgres/src",
     "engines/mysql/src",
 ];
