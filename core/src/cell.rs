@@ -75,6 +75,9 @@ pub(crate) trait Settle: Send + Sync {
     fn callback(&self) -> Option<Task>;
 
     fn is_live(&self) -> bool;
+
+    /// Whether its group has been executed, so that only a flush is left to wait for.
+    fn is_sealed(&self) -> bool;
 }
 
 /// The cell of a transaction as the pipeline sees it.
@@ -88,13 +91,10 @@ pub(crate) trait ExclusiveJob<E: Engine>: Settle {
 }
 
 /// A cell as its ticket sees it.
-pub(crate) trait Seat<T, X>: Send + Sync {
+pub(crate) trait Seat<T, X>: Settle {
     fn poll(&self, waker: &Waker) -> Poll<Result<T, Failure<X>>>;
     fn cancel(&self) -> bool;
     fn is_resolved(&self) -> bool;
-
-    /// Whether its group has been executed, so that only a flush is left to wait for.
-    fn is_sealed(&self) -> bool;
 }
 
 /// What the queue holds for one transaction, besides its cell.
@@ -164,11 +164,14 @@ enum Stage {
     Taken,
 }
 
+/// What is called with a result.
+pub(crate) type Callback<T, X> = Box<dyn FnOnce(Result<T, Failure<X>>) + Send>;
+
 enum Listener<T, X> {
     Nobody,
     /// To be woken; from the seal on, the fate has it.
     Waker(Waker),
-    Callback(Box<dyn FnOnce(Result<T, Failure<X>>) + Send>),
+    Callback(Callback<T, X>),
 }
 
 struct State<F, T, X> {
@@ -187,10 +190,7 @@ impl<F, T, X> Cell<F, T, X> {
         Self::with(Stage::Queued, Some(closure), None, Listener::Nobody)
     }
 
-    pub(crate) fn with_callback(
-        closure: F,
-        callback: Box<dyn FnOnce(Result<T, Failure<X>>) + Send>,
-    ) -> Arc<Self> {
+    pub(crate) fn with_callback(closure: F, callback: Callback<T, X>) -> Arc<Self> {
         Self::with(Stage::Queued, Some(closure), None, Listener::Callback(callback))
     }
 
@@ -217,8 +217,9 @@ impl<F, T, X> Cell<F, T, X> {
 
 impl<X> Cell<(), (), X> {
     /// A cell that has nothing to run.
-    pub(crate) fn barrier() -> Arc<Self> {
-        Self::with(Stage::Executed, None, Some(Ok(())), Listener::Nobody)
+    pub(crate) fn barrier(callback: Option<Callback<(), X>>) -> Arc<Self> {
+        let listener = callback.map_or(Listener::Nobody, Listener::Callback);
+        Self::with(Stage::Executed, None, Some(Ok(())), listener)
     }
 }
 
@@ -288,6 +289,10 @@ impl<F: Send, T: Send + 'static, X: Send + 'static> Settle for Cell<F, T, X> {
 
     fn is_live(&self) -> bool {
         matches!(lock(&self.state).stage, Stage::Queued)
+    }
+
+    fn is_sealed(&self) -> bool {
+        matches!(lock(&self.state).stage, Stage::Sealed(_) | Stage::Taken)
     }
 }
 
@@ -399,10 +404,6 @@ where
             Stage::Taken => true,
             Stage::Queued | Stage::Running | Stage::Executed => false,
         }
-    }
-
-    fn is_sealed(&self) -> bool {
-        matches!(lock(&self.state).stage, Stage::Sealed(_) | Stage::Taken)
     }
 }
 

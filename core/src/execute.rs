@@ -15,9 +15,10 @@ use crate::{
     group::Group,
     outcome::{Cause, NotRun},
     quiet,
-    shared::{Shared, executing},
+    shared::Shared,
     state::{Committed, Life, Next, Role, State},
     sync::{MutexGuard, lock, wait_timeout},
+    waits::holding,
 };
 
 /// A group that was executed and sealed, and the entries that its time did not suffice for.
@@ -168,7 +169,7 @@ impl<E: Engine> Shared<E> {
             }
             Body::Member(_) | Body::Barrier { .. } => engine.execute(group),
         };
-        executing(self.address(), || catch_unwind(AssertUnwindSafe(execute)))
+        holding(self.address(), || catch_unwind(AssertUnwindSafe(execute)))
             .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)))
     }
 }
@@ -196,8 +197,8 @@ fn seal<E: Engine>(
         }
         match waits {
             Waits::Callback => {
-                let bytes = entry.bytes;
-                committed.callbacks.push((entry.into_cell(), bytes));
+                let place = (usize::from(entry.is_transaction()), entry.bytes);
+                committed.callbacks.push((entry.into_cell(), place));
                 continue; // stays admitted until its callback has returned
             }
             Waits::Waker(waker) => wakers.push(waker),

@@ -11,9 +11,10 @@ use crate::{
     execute::EnginePanicked,
     fate::Decided,
     quiet,
-    shared::{Shared, calling_back},
+    shared::Shared,
     state::{Call, Committed, Role, State},
     sync::{MutexGuard, lock, wait_timeout},
+    waits::calling_back,
 };
 
 /// How many callbacks of one database are called before those of others have their turn.
@@ -118,9 +119,8 @@ impl<E: Engine> Shared<E> {
             let decided = group.failed.clone().map_or_else(|| decided.clone(), Decided::Unknown);
             self.recorder.resolved(&group, &decided, now_ns);
             wakers.extend(group.fate.decide(decided));
-            for (cell, bytes) in group.callbacks {
-                callbacks
-                    .extend(cell.callback().map(|callback| Call { callback, place: (1, bytes) }));
+            for (cell, place) in group.callbacks {
+                callbacks.extend(cell.callback().map(|callback| Call { callback, place }));
                 quiet::drop_quietly(cell);
             }
         }

@@ -34,6 +34,7 @@ mod surface;
 mod sync;
 mod terms;
 mod ticket;
+mod waits;
 
 pub use admission::Limits;
 pub use cell::Ran;

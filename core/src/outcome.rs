@@ -90,8 +90,8 @@ pub enum NotRun {
     Cancelled,
     /// Its deadline passed before it was committed.
     DeadlinePassed,
-    /// A blocking call on a database from inside one of its own transactions: it would wait for
-    /// itself.
+    /// A blocking call from inside a transaction that would wait for that transaction itself: on its
+    /// own database, or on another that waits for it.
     Reentrant,
     /// Another process kept the database locked for too long.
     Busy(Cause),
@@ -158,13 +158,20 @@ impl<E> From<NotRun> for Failure<E> {
     }
 }
 
-impl<E> fmt::Display for Failure<E> {
+/// Shows the caller's own error too, with `{:#}`, for which some errors show what caused them: as a
+/// source it would have to be an [`Error`] itself, which `anyhow::Error` and `Box<dyn Error>` are not.
+impl<E: fmt::Display> fmt::Display for Failure<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rejected(Rejected::Panicked(message)) => {
-                write!(f, "rejected: the transaction panicked ({message}) and was rolled back")
+                write!(f, "rejected: it panicked ({message}); nothing of it is kept")
             }
-            Self::Rejected(_) => f.write_str("rejected: the transaction was rolled back"),
+            Self::Rejected(Rejected::Caller(error)) => {
+                write!(f, "rejected: {error:#}")
+            }
+            Self::Rejected(Rejected::Engine(_)) => {
+                f.write_str("rejected by the database; nothing of it is kept")
+            }
             Self::NotRun(reason) => write!(f, "not run: {reason}"),
             Self::Unknown(_) => f.write_str(
                 "unknown: the commit or its flush could not be confirmed; \
@@ -174,12 +181,11 @@ impl<E> fmt::Display for Failure<E> {
     }
 }
 
-impl<E: Error + 'static> Error for Failure<E> {
+impl<E: fmt::Debug + fmt::Display> Error for Failure<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Rejected(Rejected::Caller(error)) => Some(error),
             Self::Rejected(Rejected::Engine(cause)) => Some(cause.as_ref()),
-            Self::Rejected(Rejected::Panicked(_)) => None,
+            Self::Rejected(Rejected::Caller(_) | Rejected::Panicked(_)) => None,
             Self::NotRun(reason) => reason.source(),
             Self::Unknown(unknown) => Some(unknown.cause.as_ref()),
         }
@@ -194,7 +200,8 @@ impl fmt::Display for NotRun {
             Self::Cancelled => "it was cancelled while it was queued",
             Self::DeadlinePassed => "its deadline passed before it was committed",
             Self::Reentrant => {
-                "a transaction may not block on its own database; use the transaction it was given"
+                "a transaction may not block on its own database, or on one that waits for it; \
+                 use the transaction it was given"
             }
             Self::Busy(_) => "the database is locked by another process; submit again",
             Self::Unavailable(_) => "the database could not begin a transaction",

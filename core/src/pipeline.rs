@@ -37,6 +37,7 @@ use crate::{
     sync::{Condvar, Mutex, lock},
     terms::{Refused, Terms},
     ticket::Ticket,
+    waits,
 };
 
 /// The doors through which time and threads come in, and the limits of admission.
@@ -204,9 +205,7 @@ impl<E: Engine> Pipeline<E> {
         X: Send + 'static,
     {
         let shared = &self.shared;
-        if shared.is_executing_here() {
-            return Err(NotRun::Reentrant.into());
-        }
+        shared.check_wait()?;
         let cell = Cell::new(closure);
         let entry = shared.entry::<F>(Body::Member(cell.clone()), terms);
         match shared.lead_or_offer(entry) {
@@ -228,9 +227,7 @@ impl<E: Engine> Pipeline<E> {
         X: Send + 'static,
     {
         let shared = &self.shared;
-        if shared.is_executing_here() {
-            return Err(NotRun::Reentrant.into());
-        }
+        shared.check_wait()?;
         let cell = Cell::new(closure);
         let entry = shared.entry::<F>(Body::Exclusive(cell.clone()), Terms::default());
         if let Err((entry, reason)) = shared.offer(entry) {
@@ -246,24 +243,24 @@ impl<E: Engine> Pipeline<E> {
     ///
     /// When the pipeline has failed, now or before.
     pub fn flush<X: Send + 'static>(&self, force: bool) -> Result<(), Failure<X>> {
-        if self.shared.is_executing_here() {
-            return Err(NotRun::Reentrant.into());
-        }
-        self.shared.barrier(force).wait()
+        self.shared.check_wait()?;
+        self.shared.drain(force)
     }
 
-    /// Stops admission, waits until everything admitted is resolved, and closes the engine.
+    /// Stops admission, waits until everything admitted is resolved and every callback has returned,
+    /// and closes the engine. Inside a callback it does not wait for callbacks.
     ///
     /// # Errors
     ///
     /// When the pipeline had failed or the engine could not close cleanly.
     pub fn close(&self) -> Result<(), Failure<std::convert::Infallible>> {
         let shared = &self.shared;
-        if shared.is_executing_here() {
-            return Err(NotRun::Reentrant.into());
-        }
+        shared.check_wait()?;
         shared.stop_admission();
-        let drained = shared.barrier(false).wait();
+        let drained = match waits::called_back_from() {
+            None => shared.drain_callbacks(),
+            Some(_) => shared.drain(false),
+        };
         let closed = {
             let mut engine = lock(&shared.engine);
             let closed_before = std::mem::replace(&mut lock(&shared.state).engine_closed, true);
@@ -271,6 +268,12 @@ impl<E: Engine> Pipeline<E> {
         };
         drained?;
         closed.map_err(|cause| Failure::NotRun(NotRun::Failed(cause)))
+    }
+
+    /// Calls `hold`, which has something that the engine may wait for. Inside it a wait for this
+    /// pipeline is refused as [`NotRun::Reentrant`], as inside one of its transactions.
+    pub fn holding<R>(&self, hold: impl FnOnce() -> R) -> R {
+        waits::holding(self.shared.address(), hold)
     }
 
     /// What the pipeline has done so far.

@@ -1,23 +1,24 @@
 //! What all threads of a pipeline hold, and how transactions come in.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     Engine,
     admission::Limits,
     admit::{Admit, Door, Line},
-    cell::{Body, Cell, Decision, Entry, Waits},
+    cell::{Body, Callback, Cell, Decision, Entry, Waits},
     clock::Clock,
     fate::{Decided, Fate},
-    outcome::NotRun,
+    outcome::{Failure, NotRun},
     park,
     pool::Spawn,
     quiet,
     state::{Call, Committed, Role, State},
     stats::Recorder,
-    sync::{Condvar, Mutex, lock, thread_local},
+    sync::{Condvar, Mutex, lock, mpsc},
     terms::Terms,
     ticket::Ticket,
+    waits,
 };
 
 pub(crate) struct Shared<E: Engine> {
@@ -35,36 +36,6 @@ pub(crate) struct Shared<E: Engine> {
     pub(crate) recorder: Recorder,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawn: Arc<dyn Spawn>,
-}
-
-thread_local! {
-    /// The pipelines, by address, in whose engines this thread is executing a group: more than one
-    /// when a transaction of one leads in another.
-    static EXECUTING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-
-    /// The pipeline, by address, that this thread is calling back from.
-    static CALLING_BACK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Calls `callback` of the pipeline at `address`.
-pub(crate) fn calling_back<R>(address: usize, callback: impl FnOnce() -> R) -> R {
-    CALLING_BACK.with(|pipeline| pipeline.set(address));
-    let result = callback();
-    CALLING_BACK.with(|pipeline| pipeline.set(0));
-    result
-}
-
-/// Calls `execute`, during which this thread counts as executing in the pipeline at `address`.
-pub(crate) fn executing<R>(address: usize, execute: impl FnOnce() -> R) -> R {
-    EXECUTING.with(|executing| executing.borrow_mut().push(address));
-    let result = execute();
-    EXECUTING.with(|executing| executing.borrow_mut().pop());
-    result
-}
-
-/// Whether this thread is executing a group of the pipeline at `address`.
-pub(crate) fn is_executing(address: usize) -> bool {
-    EXECUTING.with(|executing| executing.borrow().contains(&address))
 }
 
 impl<E: Engine> Shared<E> {
@@ -117,10 +88,10 @@ impl<E: Engine> Shared<E> {
         if !matches!(reason, NotRun::Overloaded) {
             return self.refuse(&entry, reason);
         }
-        if self.is_executing_here() {
+        let Some(_waiting) = waits::begin(self.address(), || None) else {
             return self.refuse(&entry, NotRun::Reentrant);
-        }
-        if CALLING_BACK.with(std::cell::Cell::get) == self.address() {
+        };
+        if waits::called_back_from() == Some(self.address()) {
             // The places that it would wait for may be its own, or those of callbacks behind it.
             return self.refuse(&entry, reason);
         }
@@ -172,14 +143,39 @@ impl<E: Engine> Shared<E> {
         self.refuse(&entry, reason);
     }
 
-    pub(crate) fn barrier<X: Send + 'static>(self: &Arc<Self>, force_flush: bool) -> Ticket<(), X> {
-        let cell = Cell::<(), (), X>::barrier();
-        let body = Body::Barrier { cell: cell.clone(), force_flush };
-        let mut entry = self.entry::<()>(body, Terms::default());
+    /// Blocks until everything queued before is resolved.
+    pub(crate) fn drain<X: Send + 'static>(
+        self: &Arc<Self>,
+        force_flush: bool,
+    ) -> Result<(), Failure<X>> {
+        let cell = Cell::<(), (), X>::barrier(None);
+        self.push_barrier(cell.clone(), force_flush);
+        self.ticket(cell).wait()
+    }
+
+    /// As [`Self::drain`], and until the callbacks have returned: called behind them, it says so by a
+    /// callback of its own.
+    pub(crate) fn drain_callbacks<X: Send + 'static>(self: &Arc<Self>) -> Result<(), Failure<X>> {
+        let Some(_waiting) = waits::begin(self.address(), || None) else {
+            return Err(NotRun::Reentrant.into());
+        };
+        let (sender, drained) = mpsc::channel();
+        let callback: Callback<(), X> = Box::new(move |result| {
+            let _nobody_waits = sender.send(result);
+        });
+        self.push_barrier(Cell::<(), (), X>::barrier(Some(callback)), false);
+        park::while_blocked(|| drained.recv()).unwrap_or(Err(NotRun::Closed.into()))
+    }
+
+    fn push_barrier<X: Send + 'static>(
+        self: &Arc<Self>,
+        cell: Arc<Cell<(), (), X>>,
+        force_flush: bool,
+    ) {
+        let mut entry = self.entry::<()>(Body::Barrier { cell, force_flush }, Terms::default());
         entry.bytes = 0;
         let schedule = lock(&self.state).push(entry);
         self.schedule_execute(schedule);
-        self.ticket(cell)
     }
 
     pub(crate) fn stop_admission(&self) {
@@ -187,8 +183,9 @@ impl<E: Engine> Shared<E> {
         quiet::wake(wakers);
     }
 
-    pub(crate) fn is_executing_here(&self) -> bool {
-        is_executing(self.address())
+    /// Why this thread may not block on the pipeline, if so.
+    pub(crate) fn check_wait(&self) -> Result<(), NotRun> {
+        if waits::is_endless(self.address()) { Err(NotRun::Reentrant) } else { Ok(()) }
     }
 
     /// Tells pipelines apart for as long as they exist.

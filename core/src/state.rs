@@ -58,8 +58,8 @@ pub(crate) struct Committed {
     /// What leaves admission when the group is resolved.
     pub(crate) transactions: usize,
     pub(crate) bytes: usize,
-    /// Those with callbacks, which stay admitted until these have returned.
-    pub(crate) callbacks: Vec<(Arc<dyn Settle>, usize)>,
+    /// Those with callbacks, and the places that they keep until these have returned.
+    pub(crate) callbacks: Vec<(Arc<dyn Settle>, Place)>,
 }
 
 impl Committed {
@@ -82,11 +82,14 @@ impl Committed {
     }
 }
 
+/// What is admitted: transactions and bytes.
+pub(crate) type Place = (usize, usize);
+
 /// A callback that is due.
 pub(crate) struct Call {
     pub(crate) callback: Task,
-    /// The place that it gives back when it has returned: transactions and bytes.
-    pub(crate) place: (usize, usize),
+    /// What it gives back when it has returned.
+    pub(crate) place: Place,
 }
 
 /// What the holder of the execute role does after a group.

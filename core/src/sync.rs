@@ -3,13 +3,13 @@
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
-    sync::{Condvar, Mutex, MutexGuard, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic, mpsc},
     thread, thread_local,
 };
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
-    sync::{Condvar, Mutex, MutexGuard, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic, mpsc},
     thread, thread_local,
 };
 

@@ -11,9 +11,8 @@ use std::{
 
 use crate::{
     cell::{Cell, Seat},
-    outcome::Failure,
-    park,
-    shared::is_executing,
+    outcome::{Failure, NotRun, Unknown},
+    park, waits,
 };
 
 /// The future of one transaction's outcome.
@@ -56,18 +55,16 @@ impl<T: Send + 'static, E: Send + 'static> Ticket<T, E> {
     ///
     /// # Errors
     ///
-    /// The [`Failure`] that the transaction came to.
-    ///
-    /// # Panics
-    ///
-    /// Inside a transaction of the same database that is executed before this one: the two would
-    /// wait for each other for ever.
+    /// The [`Failure`] that the transaction came to. Inside a transaction for which this one would
+    /// wait in turn (an earlier one of the same database, or through other databases) the wait would
+    /// never end: this one is then withdrawn, which is [`NotRun::Reentrant`], or, when it has begun
+    /// already, left to itself as [`Failure::Unknown`].
     pub fn wait(self) -> Result<T, Failure<E>> {
-        assert!(
-            !is_executing(self.pipeline) || self.seat.is_sealed(),
-            "a transaction may not wait for one that is executed after it: it would wait for itself"
-        );
-        park::block_on(self)
+        match waits::begin(self.pipeline, || Some(self.seat.clone())) {
+            Some(_waiting) => park::block_on(self),
+            None if self.cancel() => Err(NotRun::Reentrant.into()),
+            None => Err(Failure::Unknown(Unknown::new(Arc::new(NotRun::Reentrant)))),
+        }
     }
 
     /// Blocks the thread until the ticket is resolved, but no longer than `timeout`; `None` when

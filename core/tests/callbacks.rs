@@ -35,6 +35,37 @@ fn submitting_from_a_callback_waits_for_no_room() {
 }
 
 #[test]
+fn close_waits_for_callbacks() {
+    let pipeline = open(&Disk::new());
+    let (begun, begins) = mpsc::channel();
+    let returned = Arc::new(AtomicBool::new(false));
+    let seen = returned.clone();
+    let (closes, closing) = mpsc::channel();
+    pipeline.submit_then(Terms::default(), put(1), move |_| {
+        begun.send(()).unwrap();
+        // Until the other thread is about to close, and then as long as that takes to be wrong.
+        closing.recv_timeout(FOREVER).unwrap();
+        (0..1_000).for_each(|_| std::thread::yield_now());
+        seen.store(true, Ordering::SeqCst);
+    });
+    begins.recv_timeout(FOREVER).unwrap();
+    closes.send(()).unwrap();
+    pipeline.close().unwrap();
+    assert!(returned.load(Ordering::SeqCst), "closed while a callback runs");
+}
+
+#[test]
+fn a_callback_may_close_its_database() {
+    let pipeline = open(&Disk::new());
+    let inside = pipeline.clone();
+    let (sender, closed) = mpsc::channel();
+    pipeline.submit_then(Terms::default(), put(1), move |_| {
+        sender.send(inside.close().is_ok()).unwrap();
+    });
+    assert!(closed.recv_timeout(FOREVER).expect("it waits for itself"));
+}
+
+#[test]
 fn those_that_are_refused_are_called_one_at_a_time() {
     let pipeline = open(&Disk::new());
     pipeline.close().unwrap();

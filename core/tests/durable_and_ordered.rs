@@ -104,3 +104,43 @@ fn an_exclusive_runs_between_groups_and_is_durable() {
         before.wait().unwrap();
     });
 }
+
+/// What was committed while a flush ran, in two groups: the next flush is theirs, and it resolves
+/// them in the order of submission.
+#[cfg(not(shuttle))]
+#[test]
+fn groups_committed_during_a_flush_wait_for_the_next_and_resolve_in_order() {
+    use std::sync::{Mutex, mpsc};
+
+    let disk = Disk::new();
+    let pipeline = open(&disk);
+    let (sender, calls) = mpsc::channel();
+    let submit = {
+        let (disk, pipeline) = (Arc::downgrade(&disk), Arc::downgrade(&pipeline));
+        move |value| {
+            let (sender, disk, pipeline) =
+                (sender.clone(), disk.clone(), pipeline.upgrade().unwrap());
+            pipeline.submit_then(Terms::default(), put(value), move |result| {
+                let durable = disk.upgrade().unwrap().durable();
+                sender.send((result.unwrap(), durable.contains(&value))).unwrap();
+            });
+        }
+    };
+    let first = Mutex::new(Some((submit.clone(), Arc::downgrade(&disk))));
+    let during_flush = move || {
+        let Some((submit, disk)) = first.lock().unwrap().take() else { return };
+        let disk = disk.upgrade().unwrap();
+        // One group each; once the last is executed, those before are committed and handed on.
+        for value in 2..5 {
+            submit(value);
+            while !disk.values().contains(&value) {
+                thread::yield_now();
+            }
+        }
+    };
+    assert!(disk.during_flush.set(Box::new(during_flush)).is_ok());
+    submit(1);
+    let next = || calls.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    let called: Vec<_> = (0..4).map(|_| next()).collect();
+    assert_eq!(called, [(1, true), (2, true), (3, true), (4, true)]);
+}

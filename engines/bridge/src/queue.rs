@@ -143,20 +143,32 @@ mod tests {
         }
     }
 
+    struct Closed<'a>(&'a Queue<Server>);
+
+    impl Drop for Closed<'_> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+
     #[test]
     fn a_thread_that_waits_gets_the_next_call_instead_of_a_new_one() {
         let queue = Queue::<Server>::new(8);
         assert!(matches!(queue.push(Box::new(Nothing)), Pushed::NeedsThread));
+        let is_free = || {
+            let state = queue.lock();
+            state.idle > 0 && state.waiting.is_empty()
+        };
         thread::scope(|scope| {
-            let worker = scope.spawn(|| while queue.pop().is_some() {});
+            scope.spawn(|| while queue.pop().is_some() {});
+            // Closed also when an assertion fails: the scope waits for the thread.
+            let _closed = Closed(&queue);
             for _ in 0..100 {
-                while queue.lock().idle == 0 || !queue.lock().waiting.is_empty() {
+                while !is_free() {
                     thread::yield_now();
                 }
                 assert!(matches!(queue.push(Box::new(Nothing)), Pushed::Queued));
             }
-            queue.close();
-            worker.join().expect("it ends");
         });
         assert_eq!(queue.threads(), 1);
     }

@@ -128,10 +128,8 @@ impl Database {
     /// when it returns. Waits while the map grows or every reader slot is taken; and a long one keeps
     /// LMDB from using pages again, and the file grows.
     ///
-    /// **Never wait in `read` for a transaction of the same database, nor call `read` again there.**
-    /// When the map is full it grows once no read is live, and every transaction waits for that: the
-    /// read would wait for the transaction, and the transaction for the read, for ever. It goes well
-    /// for as long as there is room in the map, so no test of such a program shows it.
+    /// A transaction may have to wait until no read is live, for the map to grow. A read must
+    /// therefore not wait for a transaction of the same database: that is [`NotRun::Reentrant`].
     ///
     /// # Errors
     ///
@@ -146,7 +144,8 @@ impl Database {
             let pass = self.inner.gate.enter().ok_or(NotRun::Closed)?;
             let error = match pass.env().read_txn() {
                 Ok(txn) => {
-                    return read(&txn).map_err(|error| Failure::Rejected(Rejected::Caller(error)));
+                    let result = self.inner.pipeline.holding(|| read(&txn));
+                    return result.map_err(|error| Failure::Rejected(Rejected::Caller(error)));
                 }
                 Err(error) => error,
             };
@@ -183,7 +182,8 @@ impl Database {
         Ok(value)
     }
 
-    /// Stops admission, waits until everything admitted is resolved, and closes the database.
+    /// Stops admission, waits until everything admitted is resolved and every callback has returned,
+    /// and closes the database. Inside a callback it does not wait for callbacks.
     /// Other clones then refuse everything. A read that still runs keeps the environment open until
     /// it ends.
     ///

@@ -4,11 +4,20 @@
 //! Invariants:
 //! 1. A read holds a [`Pass`] for as long as its transaction lives.
 //! 2. While somebody is alone, no pass is given; and nobody is alone while one is held.
-//! 3. Never more passes than reader slots.
+//! 3. Never more passes than reader slots, but for reads inside reads: these wait for nobody, who may be
+//!    waiting for the outer one.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    cell::RefCell,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
 
 use heed::{Env, WithoutTls};
+
+thread_local! {
+    /// The gates, by address, that this thread has passed.
+    static PASSED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
 
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -40,14 +49,21 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Waits until reading is possible; `None` when the database is closed.
     pub(crate) fn enter(&self) -> Option<Pass<'_>> {
         let mut state = self.lock();
-        while state.env.is_some() && (state.alone || state.passes >= self.passes_max) {
+        let is_inside = PASSED.with_borrow(|passed| passed.contains(&self.address()));
+        let must_wait = |state: &State| state.alone || state.passes >= self.passes_max;
+        while state.env.is_some() && !is_inside && must_wait(&state) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let env = state.env.clone()?;
         state.passes += 1;
+        PASSED.with_borrow_mut(|passed| passed.push(self.address()));
         Some(Pass { gate: self, env: Some(env) })
     }
 
@@ -86,7 +102,7 @@ impl Drop for Reopen<'_> {
     }
 }
 
-/// The right to read.
+/// The right to read, for the thread that entered.
 pub(crate) struct Pass<'a> {
     gate: &'a Gate,
     env: Option<Env<WithoutTls>>,
@@ -105,6 +121,10 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         // First: who waits to be alone after a close may open the environment again.
         drop(self.env.take());
+        PASSED.with_borrow_mut(|passed| {
+            let last = passed.iter().rposition(|&gate| gate == self.gate.address());
+            last.map(|index| passed.swap_remove(index))
+        });
         self.gate.lock().passes -= 1;
         self.gate.changed.notify_all();
     }

@@ -207,7 +207,8 @@ impl Database {
             .map_err(Error::Unsettled)
     }
 
-    /// Stops admission, waits until everything admitted is resolved, and closes the connections.
+    /// Stops admission, waits until everything admitted is resolved and every callback has returned,
+    /// and closes the connections. Inside a callback it does not wait for callbacks.
     /// Other clones then refuse everything.
     ///
     /// # Errors

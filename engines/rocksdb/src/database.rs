@@ -140,7 +140,8 @@ impl Database {
         self.inner.store.log_write_time()
     }
 
-    /// Stops admission, waits until everything admitted is resolved, and closes the database; a
+    /// Stops admission, waits until everything admitted is resolved and every callback has returned
+    /// (but for callbacks not inside one of them), and closes the database; a
     /// read that still runs keeps RocksDB open until it ends. Other clones then refuse everything.
     ///
     /// # Errors

@@ -152,7 +152,8 @@ impl Database {
         Ok(value)
     }
 
-    /// Stops admission, waits until everything admitted is resolved, and closes the database.
+    /// Stops admission, waits until everything admitted is resolved and every callback has returned,
+    /// and closes the database. Inside a callback it does not wait for callbacks.
     /// Other clones then refuse everything.
     ///
     /// # Errors

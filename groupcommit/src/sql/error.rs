@@ -95,13 +95,14 @@ fn message_cause(message: String) -> Cause {
     Arc::from(Box::<dyn StdError + Send + Sync>::from(message))
 }
 
+/// `{:#}` shows also what the database said.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
-        match &self.code {
-            Some(code) => write!(f, " (code {code})"),
-            None => Ok(()),
+        if let Some(code) = &self.code {
+            write!(f, " (code {code})")?;
         }
+        if f.alternate() { write!(f, ": {:#}", self.cause) } else { Ok(()) }
     }
 }
 

@@ -102,3 +102,27 @@ fn the_map_does_not_grow_under_a_live_read() {
     });
     assert_eq!(test.rows(), 64);
 }
+
+/// The growth waits for the outer read, so the inner ones must not wait for the growth.
+#[test]
+fn reads_inside_a_read_pass_a_map_that_is_about_to_grow() {
+    let test = Scratch::new(&Database::options().map_bytes(MIB));
+    let db = &test.db;
+    let (full, is_full) = mpsc::channel();
+    let rows = db.read(|_| {
+        let large = db.submit(move |tx| {
+            let put = (1..64).try_for_each(|key| put(tx, key, 64 << 10));
+            put.inspect_err(|_| full.send(()).unwrap())
+        });
+        is_full.recv().unwrap();
+        for _ in 0..1_000 {
+            thread::yield_now();
+            db.read(|tx| db.main_table().len(tx))?;
+        }
+        assert!(!large.is_resolved());
+        db.read(|tx| db.main_table().len(tx))
+    });
+    assert_eq!(rows.unwrap(), 0);
+    db.flush().unwrap();
+    assert_eq!(test.rows(), 63);
+}

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use groupcommit_lmdb::{Database, Failure, NotRun, heed};
+use groupcommit_lmdb::{Database, Failure, NotRun, Rejected, heed};
 
 use crate::Scratch;
 
@@ -24,11 +24,22 @@ fn a_read_is_one_snapshot_whatever_is_written_meanwhile() {
     test.db.transact(|tx| tx.main_table().put(tx, b"1", b"")).unwrap();
     let seen = test.db.read(|snapshot| {
         let before = table.len(snapshot)?;
-        test.db.transact(|tx| tx.main_table().put(tx, b"2", b"")).unwrap();
+        let write = || test.db.transact(|tx| tx.main_table().put(tx, b"2", b""));
+        thread::scope(|scope| scope.spawn(write).join().unwrap()).unwrap();
         Ok::<_, heed::Error>((before, table.len(snapshot)?))
     });
     assert_eq!(seen.unwrap(), (1, 1));
     assert_eq!(test.rows(), 2);
+}
+
+/// There is room in the map, so it would go well this time.
+#[test]
+fn a_read_that_waits_for_a_transaction_is_told_so() {
+    let test = Scratch::new(&Database::options());
+    let refused = test.db.read(|_| test.db.transact(|tx| tx.main_table().put(tx, b"1", b"")));
+    let Err(Failure::Rejected(Rejected::Caller(inner))) = refused else { panic!("{refused:?}") };
+    assert!(matches!(inner, Failure::NotRun(NotRun::Reentrant)), "{inner:?}");
+    test.db.transact(|tx| tx.main_table().put(tx, b"1", b"")).unwrap();
 }
 
 #[test]
