@@ -90,10 +90,15 @@ pub(crate) fn wal_path(connection: &Connection) -> Option<PathBuf> {
 
 /// Resets every statement that is in the middle of its rows, so that no cursor outlives its
 /// transaction. Only a caller who leaks a `Rows` on purpose (`mem::forget`) leaves one.
+///
+/// Virtual tables have statements of their own on the connection, and keep some at a row between
+/// two calls (the blob handles of FTS and R-Tree). They seek anew before they read from those, and
+/// so may be reset.
 pub(crate) fn reset_statements(connection: &Connection) {
     // SAFETY: the handle is valid as above. `sqlite3_next_stmt` walks the list of statements of
-    // this connection, which nothing changes meanwhile: resetting one does not unlink it. No
-    // `Statement` is borrowed from the connection here, because its caller owns it exclusively.
+    // this connection: resetting one does not unlink it, and unlinks another only where that
+    // belongs to a cursor that the reset closes; the next is looked up after that. No `Statement`
+    // is borrowed from the connection here, because its caller owns it exclusively.
     unsafe {
         let mut statement = ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut());
         while !statement.is_null() {
@@ -106,23 +111,22 @@ pub(crate) fn reset_statements(connection: &Connection) {
     }
 }
 
-/// Drops `connection` with the statements that callers leaked (`mem::forget`), which would keep it,
-/// and the files and locks that it holds, open for ever.
+/// Closes `connection`.
+///
+/// A statement that a caller leaked (`mem::forget`) keeps it open until the process ends, without a
+/// lock. The statement cannot be finalized here: SQLite lists it among those of virtual tables,
+/// which finalize theirs themselves, and does not tell them apart.
 pub(crate) fn close(connection: Connection) {
-    connection.flush_prepared_statement_cache();
-    // SAFETY: the handle is valid as above. Every statement borrows the connection, which is owned
-    // here, and those in its cache are finalized, so what is left is owned by nobody any more.
-    unsafe {
-        loop {
-            let statement = ffi::sqlite3_next_stmt(connection.handle(), ptr::null_mut());
-            if statement.is_null() {
-                break;
-            }
-            // The code repeats how the last step ended.
-            ffi::sqlite3_finalize(statement);
+    if let Err((connection, error)) = connection.close() {
+        reset_statements(&connection);
+        if !connection.is_autocommit() {
+            // Fails only where the transaction is gone already.
+            connection.execute_batch("ROLLBACK").ok();
         }
+        tracing::warn!(%error, "a leaked statement keeps a connection open");
+        // With the hooks that SQLite may still call.
+        std::mem::forget(connection);
     }
-    drop(connection);
 }
 
 /// Rows that the last statement of this connection changed.

@@ -22,3 +22,4 @@ mod replaced_log;
 mod rolled_back;
 mod schema_changes;
 mod unclean_stop;
+mod virtual_tables;
