@@ -1,10 +1,10 @@
 //! The writing connection: what is set on it, and what no transaction may change.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use rusqlite::{Connection, FileControl, config::DbConfig};
+use rusqlite::{Connection, FileControl, OpenFlags};
 
-use crate::guard::Guard;
+use crate::{ffi, guard::Guard};
 
 /// Statements that the writing connection keeps prepared.
 const STATEMENTS_CACHED: usize = 256;
@@ -34,6 +34,19 @@ pub(crate) fn prepare_writer(
     guard.install(connection)
 }
 
+/// Opens a connection for one exclusive: whatever is set on it, made in `temp`, attached or left open
+/// ends with it.
+pub(crate) fn open_for_exclusive(
+    path: &Path,
+    guard: &Arc<Guard>,
+    busy_timeout: Duration,
+) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    prepare_writer(&mut connection, guard, busy_timeout)?;
+    Ok(connection)
+}
+
 /// Whether a write cut short by a power cut leaves the bytes round it as they were.
 ///
 /// Where it may not, SQLite pads each commit to a sector, but only under `synchronous=FULL`.
@@ -43,44 +56,42 @@ fn is_powersafe(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(powersafe != 0)
 }
 
-/// The switches of a connection that a closure could turn for everybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Configuration([bool; SWITCHES.len()]);
-
-const SWITCHES: [DbConfig; 16] = [
-    DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER,
-    DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-    DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
-    DbConfig::SQLITE_DBCONFIG_TRIGGER_EQP,
-    DbConfig::SQLITE_DBCONFIG_RESET_DATABASE,
-    DbConfig::SQLITE_DBCONFIG_DEFENSIVE,
-    DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA,
-    DbConfig::SQLITE_DBCONFIG_LEGACY_ALTER_TABLE,
-    DbConfig::SQLITE_DBCONFIG_DQS_DML,
-    DbConfig::SQLITE_DBCONFIG_DQS_DDL,
-    DbConfig::SQLITE_DBCONFIG_LEGACY_FILE_FORMAT,
-    DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
-    DbConfig::SQLITE_DBCONFIG_REVERSE_SCANORDER,
-];
+/// What a closure could set on a connection, for everybody, with a function that no hook sees: all
+/// the switches and limits that the linked SQLite has.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    switches: Vec<i32>,
+    limits: Vec<i32>,
+}
 
 impl Configuration {
-    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut switches = [false; SWITCHES.len()];
-        for (switch, config) in switches.iter_mut().zip(SWITCHES) {
-            *switch = connection.db_config(config)?;
+    pub(crate) fn of(connection: &Connection) -> Self {
+        Self {
+            switches: (ffi::FIRST_SWITCH..)
+                .map_while(|switch| ffi::switch(connection, switch, -1))
+                .collect(),
+            limits: (0..).map_while(|limit| ffi::limit(connection, limit, -1)).collect(),
         }
-        Ok(Self(switches))
     }
 
-    /// Turns the switches back to this.
-    pub(crate) fn restore(self, connection: &Connection) -> rusqlite::Result<()> {
-        for (value, config) in self.0.into_iter().zip(SWITCHES) {
-            connection.set_db_config(config, value)?;
+    /// Whether the connection is still set like this.
+    pub(crate) fn is_of(&self, connection: &Connection) -> bool {
+        (ffi::FIRST_SWITCH..)
+            .zip(&self.switches)
+            .all(|(switch, &value)| ffi::switch(connection, switch, -1) == Some(value))
+            && (0..)
+                .zip(&self.limits)
+                .all(|(limit, &value)| ffi::limit(connection, limit, -1) == Some(value))
+    }
+
+    /// Sets the connection like this again.
+    pub(crate) fn restore(&self, connection: &Connection) {
+        for (switch, &value) in (ffi::FIRST_SWITCH..).zip(&self.switches) {
+            ffi::switch(connection, switch, value);
         }
-        Ok(())
+        for (limit, &value) in (0..).zip(&self.limits) {
+            ffi::limit(connection, limit, value);
+        }
     }
 }
 

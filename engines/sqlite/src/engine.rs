@@ -33,7 +33,7 @@ use crate::{
     ffi,
     guard::Guard,
     readers::Inside,
-    transaction::{Transaction, uninterrupted},
+    transaction::{OwnSql, Transaction, uninterrupted},
     wal::{Log, LogFlusher},
 };
 
@@ -41,7 +41,7 @@ use crate::{
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) guard: Arc<Guard>,
-    pub(crate) nonce: u64,
+    pub(crate) own: OwnSql,
     pub(crate) log: Arc<Log>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) ground: Ground,
@@ -59,11 +59,15 @@ const SPILL_LOOKS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) path: PathBuf,
+    /// What SQLite made of the path.
+    pub(crate) opened: PathBuf,
     pub(crate) busy_timeout: Duration,
     pub(crate) configuration: Configuration,
     /// The time, in nanoseconds of the pipeline's clock, for which another process has been waited
     /// for in vain, up to the latest attempt to begin.
     pub(crate) in_vain_ns: Cell<Option<(u64, u64)>>,
+    /// The version of the schema in which virtual tables were looked for.
+    pub(crate) schema_looked_at: Cell<Option<i64>>,
 }
 
 /// What running a member came to, for those around it.
@@ -74,9 +78,12 @@ enum Verdict {
     /// It failed and left a trace, which must be rolled back. Its outcome stands.
     Dirty,
     /// It completed, but may not be kept.
-    Refused(Error),
+    Refused(Cause),
     /// A statement rolled the whole transaction back.
     RolledBack(Ran),
+    /// It was the first to ask for `changes()`, and may have seen a neighbour's. From now on nobody
+    /// can.
+    Void,
 }
 
 /// What a `COMMIT` came to.
@@ -101,16 +108,12 @@ impl Engine for Writer {
         self.checkpoints.between_groups(self.guard.wal_frames())?;
         self.open.clear();
         let mut execution = Execution {
-            tx: Transaction::new(&self.connection, &self.guard, self.nonce),
+            tx: Transaction::new(&self.connection, &self.guard, &self.own),
             guard: &self.guard,
             ground: &self.ground,
         };
         execution.execute_all(group, &mut self.open)?;
         drop(execution);
-        if self.guard.take_schema_change() {
-            // A cached statement that changes the schema would not be noticed a second time.
-            self.connection.flush_prepared_statement_cache();
-        }
         self.exported_wal_frames.set(self.guard.wal_frames() as f64);
         Ok(Executed { commits: self.guard.commits() - commits_before })
     }
@@ -120,32 +123,31 @@ impl Engine for Writer {
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
         self.checkpoints.check_whole()?;
-        let guard = self.guard.clone();
-        let had_met_one = ffi::met_io_error(&self.connection);
+        let Ground { opened, busy_timeout, .. } = &self.ground;
+        let open = || connection::open_for_exclusive(opened, &self.guard, *busy_timeout);
+        let mut alone = match self.log.while_sound(open) {
+            Some(Ok(connection)) => connection,
+            Some(Err(error)) => {
+                let cause = self.ground.fatal("open another connection to", error);
+                return Ok(ExclusiveEnd::Refused(NotRun::Unavailable(cause)));
+            }
+            None => return Ok(ExclusiveEnd::Refused(NotRun::Closed)),
+        };
         let inside = Inside::enter();
-        let ran = guard.as_exclusive(|| run(&mut self.connection));
+        let ran = self.guard.as_exclusive(|| run(&mut alone));
         drop(inside);
-        // Whether or not the closure kept the error to itself, and whatever else it came to. SQLite
-        // remembers that there was one, but not which; so any is taken for one of a checkpoint,
-        // unless there had been one before and no checkpoint is known of now.
-        let checkpointed = guard.take_checkpoint();
-        if ffi::met_io_error(&self.connection) && (checkpointed || !had_met_one) {
-            // See there why that is final. Every other error leaves it to a later checkpoint to copy
-            // the same pages again.
+        let met_io_error = ffi::met_io_error(&alone);
+        ffi::reset_statements(&alone);
+        let left_open = !alone.is_autocommit();
+        ffi::close(alone); // rolls back
+        if met_io_error {
+            // Whether or not the closure kept the error to itself, and whatever else it came to. SQLite
+            // remembers that there was one, but not which; so any is taken for one of a checkpoint. See
+            // there why that is final.
             let cause: Cause = Arc::new(Error::ExclusiveIo(self.ground.path.clone()));
             self.checkpoints.fail(cause.clone());
             return Err(cause);
         }
-        ffi::reset_statements(&self.connection);
-        let left_open = !self.connection.is_autocommit();
-        Transaction::new(&self.connection, &self.guard, self.nonce)
-            .roll_back()
-            .map_err(|error| self.ground.fatal("roll back on", error))?;
-        self.connection.flush_prepared_statement_cache();
-        uninterrupted(|| self.detach_others().and_then(|()| self.empty_temp()))
-            .map_err(|error| self.ground.fatal("take away what an exclusive left on", error))?;
-        self.settle_connection()?;
-        self.guard.take_schema_change();
         Ok(if left_open && ran == Ran::Completed {
             ExclusiveEnd::Rejected(Arc::new(Error::LeftOpen))
         } else {
@@ -167,43 +169,6 @@ impl Engine for Writer {
         let nothing = Connection::open_in_memory()
             .map_err(|error| self.ground.fatal("close the connection to", error))?;
         ffi::close(std::mem::replace(&mut self.connection, nothing));
-        Ok(())
-    }
-}
-
-impl Writer {
-    /// Detaches what an exclusive attached: a flush covers the log of this database alone, so
-    /// nothing that a member wrote elsewhere would be durable.
-    fn detach_others(&self) -> rusqlite::Result<()> {
-        let names: Vec<String> = {
-            let mut list = self.connection.prepare("PRAGMA database_list")?;
-            let names = list.query_map((), |row| row.get(1))?;
-            names.collect::<rusqlite::Result<_>>()?
-        };
-        for name in names.iter().filter(|name| !matches!(name.as_str(), "main" | "temp")) {
-            self.connection.execute("DETACH ?1", [name])?;
-        }
-        Ok(())
-    }
-
-    /// Takes away what an exclusive left in `temp`: a temporary table would hide one of the database,
-    /// and what a member wrote there would be acknowledged and not be on disk.
-    fn empty_temp(&self) -> rusqlite::Result<()> {
-        // SQLite deletes everything temporary whenever this is changed.
-        self.connection.pragma_update(None, "temp_store", "FILE")?;
-        self.connection.pragma_update(None, "temp_store", "MEMORY")
-    }
-
-    /// Puts the connection back into the state that the scheme rests on, after code that had it to
-    /// itself.
-    fn settle_connection(&mut self) -> Result<(), Cause> {
-        let busy_timeout = self.ground.busy_timeout;
-        let settled = uninterrupted(|| {
-            connection::prepare_writer(&mut self.connection, &self.guard, busy_timeout)
-                .and_then(|()| Configuration::of(&self.connection))
-        });
-        self.ground.configuration =
-            settled.map_err(|error| self.ground.fatal("restore the connection to", error))?;
         Ok(())
     }
 }
@@ -256,25 +221,27 @@ impl<'g> Execution<'g> {
                 }
             }
         }
-        self.finish(group, open)
+        self.finish(group, open).map(drop)
     }
 
-    /// Commits what is open; if that fails, every member gets a transaction of its own.
-    fn finish(&mut self, group: &mut Group<Writer>, open: &[usize]) -> Result<(), Cause> {
+    /// Commits what is open; if that fails, every member gets a transaction of its own. Whether all
+    /// came out as they had.
+    fn finish(&mut self, group: &mut Group<Writer>, open: &[usize]) -> Result<bool, Cause> {
         if self.connection().is_autocommit() {
-            return Ok(());
+            return Ok(true);
         }
         match self.commit()? {
-            Commit::Done => Ok(()),
+            Commit::Done => Ok(true),
             Commit::RolledBack(error) => {
                 tracing::debug!(%error, members = open.len(), "a group's commit was rolled back");
-                open.iter().try_for_each(|&member| self.run_alone(group, member))
+                open.iter().try_for_each(|&member| self.run_alone(group, member))?;
+                Ok(false)
             }
         }
     }
 
     /// After `odd` of `member`: those before it run again and are committed, and it runs alone if
-    /// its outcome is not known yet.
+    /// its outcome is not known yet, or rests on one of theirs that came out differently.
     fn retreat(
         &mut self,
         group: &mut Group<Writer>,
@@ -283,35 +250,35 @@ impl<'g> Execution<'g> {
         odd: Verdict,
     ) -> Result<(), Cause> {
         self.roll_back()?;
-        self.rerun(group, before)?;
+        let as_before = self.rerun(group, before)?;
         match odd {
-            Verdict::Clean
-            | Verdict::Dirty
-            | Verdict::RolledBack(Ran::Panicked | Ran::NotCalled) => Ok(()),
-            Verdict::Refused(error) => {
-                group.reject(member, Arc::new(error));
+            Verdict::Clean | Verdict::Dirty if as_before => Ok(()),
+            Verdict::RolledBack(Ran::Panicked | Ran::NotCalled) if as_before => Ok(()),
+            Verdict::Refused(cause) if as_before => {
+                group.reject(member, cause);
                 Ok(())
             }
-            Verdict::RolledBack(Ran::Completed | Ran::Failed) => self.run_alone(group, member),
+            _ => self.run_alone(group, member),
         }
     }
 
     /// Runs members again that all were clean before, and commits them. Should one not be clean
-    /// this time, all run alone.
-    fn rerun(&mut self, group: &mut Group<Writer>, members: &[usize]) -> Result<(), Cause> {
+    /// this time, all run alone. Whether all came out as they had.
+    fn rerun(&mut self, group: &mut Group<Writer>, members: &[usize]) -> Result<bool, Cause> {
         if members.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         if let Err(reason) = self.begin(group, members[0]) {
             for &member in members {
                 group.refuse(member, reason.clone());
             }
-            return Ok(());
+            return Ok(false);
         }
         for &member in members {
             if !matches!(self.run_member(group, member, true), Verdict::Clean) {
                 self.roll_back()?;
-                return members.iter().try_for_each(|&member| self.run_alone(group, member));
+                members.iter().try_for_each(|&member| self.run_alone(group, member))?;
+                return Ok(false);
             }
         }
         self.finish(group, members)
@@ -320,29 +287,52 @@ impl<'g> Execution<'g> {
     /// Runs a member in a transaction of its own: whatever comes of it is what would have come of
     /// it without a group.
     fn run_alone(&mut self, group: &mut Group<Writer>, member: usize) -> Result<(), Cause> {
-        if group.passed_deadline(member) {
-            group.refuse(member, NotRun::DeadlinePassed);
-            return Ok(());
-        }
-        if let Err(reason) = self.begin(group, member) {
-            group.refuse(member, reason);
-            return Ok(());
-        }
-        match self.run_member(group, member, true) {
-            Verdict::Clean => match self.commit()? {
-                Commit::Done => {}
-                Commit::RolledBack(error) => group.reject(member, Arc::new(error)),
-            },
-            Verdict::Dirty | Verdict::RolledBack(Ran::Failed | Ran::Panicked | Ran::NotCalled) => {}
-            Verdict::Refused(error) => group.reject(member, Arc::new(error)),
-            Verdict::RolledBack(Ran::Completed) => {
-                group.reject(member, Arc::new(Error::RolledBack));
+        let mut is_first = true;
+        loop {
+            if group.passed_deadline(member) {
+                group.refuse(member, NotRun::DeadlinePassed);
+                return Ok(());
             }
+            if let Err(reason) = self.begin(group, member) {
+                group.refuse(member, reason);
+                return Ok(());
+            }
+            let again = match self.run_member(group, member, true) {
+                Verdict::Clean => match self.commit()? {
+                    Commit::Done => false,
+                    // SQLite may refuse a commit for what it came upon in a transaction before, and
+                    // then forgets that. What fails twice fails for the member's own sake.
+                    Commit::RolledBack(_) if is_first => true,
+                    Commit::RolledBack(error) => {
+                        group.reject(member, Arc::new(error));
+                        false
+                    }
+                },
+                Verdict::Void => true, // only once: see there
+                Verdict::Refused(cause) => {
+                    group.reject(member, cause);
+                    false
+                }
+                Verdict::RolledBack(Ran::Completed) => {
+                    group.reject(member, Arc::new(Error::RolledBack));
+                    false
+                }
+                Verdict::Dirty
+                | Verdict::RolledBack(Ran::Failed | Ran::Panicked | Ran::NotCalled) => false,
+            };
+            self.roll_back()?;
+            if !again {
+                return Ok(());
+            }
+            is_first = false;
         }
-        self.roll_back()
     }
 
     fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
+        let asked_for_changes = self.guard.asks_for_changes();
+        if asked_for_changes && let Err(error) = self.tx.forget_changes() {
+            return Verdict::Refused(Arc::new(error));
+        }
         let changes_before = self.connection().total_changes();
         ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
@@ -351,8 +341,8 @@ impl<'g> Execution<'g> {
             if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
         drop(inside);
         self.guard.end_member();
-        let lent = self.tx.end_member();
-        if lent.statement && self.connection().is_busy() {
+        let left = self.tx.end_member();
+        if left.cursor && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
             ffi::reset_statements(self.connection());
         }
@@ -360,41 +350,69 @@ impl<'g> Execution<'g> {
             group.refuse(member, NotRun::DeadlinePassed);
         }
         // Only the connection itself has switches.
-        let turned_switch = lent.connection && self.turn_switches_back();
+        let turned_switch = left.anything && self.turn_switches_back();
         let connection = self.connection();
         if ran == Ran::NotCalled {
             return Verdict::Clean;
+        }
+        if self.guard.asks_for_changes() != asked_for_changes {
+            return Verdict::Void;
         }
         if connection.is_autocommit() {
             return Verdict::RolledBack(ran);
         }
         let unsatisfied = ffi::has_unsatisfied_foreign_keys(connection);
         if ran == Ran::Completed {
-            return match (turned_switch, unsatisfied) {
-                (true, _) => Verdict::Refused(Error::ConfigurationChanged),
-                (_, true) => Verdict::Refused(Error::ForeignKey),
-                _ => Verdict::Clean,
+            let reason = match (turned_switch, left.savepoint, unsatisfied) {
+                (true, ..) => Error::ConfigurationChanged,
+                (_, true, _) => Error::SavepointKept,
+                (_, _, true) => Error::ForeignKey,
+                _ => return self.fence(ran),
             };
+            return Verdict::Refused(Arc::new(reason));
         }
-        // A write through a blob handle, which only the connection itself gives, is not counted.
-        let traceless = !lent.connection
-            && connection.total_changes() == changes_before
-            && !unsatisfied
-            && !self.guard.may_have_changed_schema()
-            && !self.guard.may_have_run_a_trigger();
+        let traceless =
+            !left.trace && !unsatisfied && connection.total_changes() == changes_before;
         if traceless { Verdict::Clean } else { Verdict::Dirty }
+    }
+
+    /// Has the virtual tables write what a member that completed left with them.
+    fn fence(&self, ran: Ran) -> Verdict {
+        if !self.guard.may_have_virtual_tables() {
+            return Verdict::Clean;
+        }
+        match self.tx.fence() {
+            Ok(()) => Verdict::Clean,
+            Err(_) if self.connection().is_autocommit() => Verdict::RolledBack(ran),
+            Err(error) => Verdict::Refused(Arc::new(error)),
+        }
     }
 
     /// Whether the member turned a switch of the connection; turns it back at once, so that no
     /// neighbour fails, or passes, for it.
     fn turn_switches_back(&self) -> bool {
-        let configuration = self.ground.configuration;
-        let turned = Configuration::of(self.connection()).ok() != Some(configuration);
-        if turned && let Err(error) = configuration.restore(self.connection()) {
-            // The commit looks again, and gives up if it cannot be done then either.
-            tracing::warn!(%error, "could not turn a switch of the connection back");
+        let configuration = &self.ground.configuration;
+        let turned = !configuration.is_of(self.connection());
+        if turned {
+            // The commit looks again, and gives up if it could not be done.
+            configuration.restore(self.connection());
         }
         turned
+    }
+
+    /// Whether the database has virtual tables, if its schema is another than at the last look.
+    fn look_for_virtual_tables(&self) -> rusqlite::Result<()> {
+        let ask = |sql| {
+            self.connection().prepare_cached(sql)?.query_row((), |row| row.get::<_, i64>(0))
+        };
+        let version = Some(ask("PRAGMA schema_version")?);
+        if self.ground.schema_looked_at.get() != version {
+            let virtual_tables =
+                ask("SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0")?;
+            self.guard.set_virtual_tables(virtual_tables > 0);
+            self.ground.schema_looked_at.set(version);
+        }
+        Ok(())
     }
 
     /// How long `member` may wait for another process: the busy timeout, less what was waited
@@ -417,6 +435,9 @@ impl<'g> Execution<'g> {
         let since =
             self.ground.in_vain_ns.get().map_or_else(|| self.guard.now_ns(), |(since, _)| since);
         let began = self.connection().busy_timeout(patience).and_then(|()| self.tx.begin());
+        if began.is_ok() && uninterrupted(|| self.look_for_virtual_tables()).is_err() {
+            self.guard.set_virtual_tables(true);
+        }
         self.ground.in_vain_ns.set(began.is_err().then(|| (since, self.guard.now_ns())));
         began.map_err(|source| {
             let busy =
@@ -437,47 +458,28 @@ impl<'g> Execution<'g> {
     /// Commits, or rolls back if a member turned the connection's switches.
     fn commit(&mut self) -> Result<Commit, Cause> {
         let connection = self.connection();
-        if Configuration::of(connection).ok() != Some(self.ground.configuration) {
-            self.ground
-                .configuration
-                .restore(connection)
-                .map_err(|error| self.ground.fatal("restore the configuration of", error))?;
+        if self.turn_switches_back() {
             self.roll_back()?;
             let changed = Box::new(Error::ConfigurationChanged);
             return Ok(Commit::RolledBack(rusqlite::Error::ToSqlConversionFailure(changed)));
         }
-        match self.tx.commit() {
-            Ok(()) => Ok(Commit::Done),
-            Err(error) if is_certainly_undone(&error) => {
-                self.roll_back()?;
-                Ok(Commit::RolledBack(error))
-            }
-            // The commit frame may have reached the log, and recovery would then find it.
-            Err(error) => {
-                let cause = self.ground.fatal("confirm a commit of", error);
-                self.roll_back()?;
-                Err(cause)
-            }
+        let written_before = ffi::pages_written(connection);
+        let Err(error) = self.tx.commit() else { return Ok(Commit::Done) };
+        let nothing_written =
+            written_before.is_some() && ffi::pages_written(connection) == written_before;
+        // A write that lacked space did not write the last frame, which is the one that commits.
+        let undone = nothing_written || code(&error) == Some(ErrorCode::DiskFull);
+        if undone {
+            self.roll_back()?;
+            return Ok(Commit::RolledBack(error));
         }
+        // The commit frame may have reached the log, and recovery would then find it.
+        let cause = self.ground.fatal("confirm a commit of", error);
+        self.roll_back()?;
+        Err(cause)
     }
 
     fn roll_back(&self) -> Result<(), Cause> {
         self.tx.roll_back().map_err(|error| self.ground.fatal("roll back on", error))
     }
-}
-
-/// Whether a failed `COMMIT` is certain not to have written its commit frame.
-fn is_certainly_undone(error: &rusqlite::Error) -> bool {
-    matches!(
-        code(error),
-        Some(
-            ErrorCode::DiskFull
-                | ErrorCode::ConstraintViolation
-                | ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::OperationInterrupted
-                | ErrorCode::OperationAborted
-                | ErrorCode::TooBig
-        )
-    )
 }

@@ -111,6 +111,10 @@ pub enum Error {
     #[error("a statement rolled the transaction back")]
     RolledBack,
 
+    /// A savepoint could not be undone or kept, though the transaction's closure returned a value.
+    #[error("a savepoint could not be ended, so its transaction was rolled back")]
+    SavepointKept,
+
     /// A transaction changed the configuration of the connection that all share.
     #[error("a transaction may not change the configuration of the connection; use `exclusive`")]
     ConfigurationChanged,

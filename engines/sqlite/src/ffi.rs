@@ -30,6 +30,50 @@ pub(crate) fn has_unsatisfied_foreign_keys(connection: &Connection) -> bool {
     code != ffi::SQLITE_OK || current != 0
 }
 
+/// Pages that the connection has handed to its log so far.
+///
+/// SQLite counts them (`pagerWalFrames`) before it calls the only function that writes a frame, so a
+/// count that has not moved says that no frame was written.
+pub(crate) fn pages_written(connection: &Connection) -> Option<i32> {
+    let (mut current, mut highest) = (0, 0);
+    // SAFETY: as above.
+    let code = unsafe {
+        ffi::sqlite3_db_status(
+            connection.handle(),
+            ffi::SQLITE_DBSTATUS_CACHE_WRITE,
+            &raw mut current,
+            &raw mut highest,
+            0,
+        )
+    };
+    (code == ffi::SQLITE_OK).then_some(current)
+}
+
+/// The first of the switches of a connection that have a number for a value; those before it have
+/// something else. The others follow it without a gap.
+pub(crate) const FIRST_SWITCH: i32 = ffi::SQLITE_DBCONFIG_ENABLE_FKEY;
+
+/// Sets a switch of the connection, unless `value` is negative, and returns its value; `None` for
+/// one that this SQLite does not have.
+pub(crate) fn switch(connection: &Connection, switch: i32, value: i32) -> Option<i32> {
+    let mut now = 0;
+    // SAFETY: the handle is valid as above. The switches from the first on take an `int` and a
+    // pointer to one, which outlives the call; to an unknown number SQLite answers with an error
+    // and reads no argument.
+    let code = unsafe {
+        ffi::sqlite3_db_config(connection.handle(), switch, value, &raw mut now)
+    };
+    (code == ffi::SQLITE_OK).then_some(now)
+}
+
+/// Sets a limit of the connection, unless `value` is negative, and returns what it was before;
+/// `None` for one that this SQLite does not have.
+pub(crate) fn limit(connection: &Connection, limit: i32, value: i32) -> Option<i32> {
+    // SAFETY: the handle is valid as above.
+    let before = unsafe { ffi::sqlite3_limit(connection.handle(), limit, value) };
+    (before >= 0).then_some(before)
+}
+
 /// How often the page cache was so full of dirty pages that one had to be written early.
 pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     let (mut current, mut highest) = (0, 0);

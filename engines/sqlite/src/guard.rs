@@ -8,7 +8,8 @@
 //! | begin, commit or roll back | the authorizer; and the commit hook, whatever path it took |
 //! | change the connection (`PRAGMA`, `ATTACH`, `TEMP`, extensions) | the authorizer |
 //! | run beyond its deadline | the progress handler |
-//! | see its neighbours in `changes()` and `total_changes()` | functions of our own |
+//! | see its neighbours in `total_changes()` | a function of our own |
+//! | see its neighbours in `changes()` | one that tells: from then on each member begins with 0 |
 //!
 //! Invariant: while `member` is set, nothing on the connection commits.
 
@@ -30,21 +31,27 @@ use rusqlite::{
 
 use crate::ffi;
 
-/// Pragmas that only read the schema, or that SQLite's own virtual tables run inside a statement.
-const PRAGMAS_ALLOWED: [&str; 12] = [
+/// Pragmas that change nothing, whatever value they are given: it says what they tell about.
+const PRAGMAS_THAT_TELL: [&str; 14] = [
     "collation_list",
     "compile_options",
     "data_version",
+    "foreign_key_check",
     "foreign_key_list",
     "function_list",
     "index_info",
     "index_list",
     "index_xinfo",
-    "page_size",
+    "integrity_check",
+    "quick_check",
     "table_info",
     "table_list",
     "table_xinfo",
 ];
+
+/// Pragmas that change nothing as long as they are given no value.
+const PRAGMAS_ASKED: [&str; 5] =
+    ["freelist_count", "page_count", "page_size", "schema_version", "user_version"];
 
 /// Pragmas that would take away what durability rests on; not even an exclusive may set them.
 const PRAGMAS_FIXED: [&str; 4] =
@@ -62,12 +69,12 @@ pub(crate) struct Guard {
     member: AtomicBool,
     /// An exclusive's closure is running.
     exclusive: AtomicBool,
-    /// A statement that changes the schema was prepared since [`Guard::take_schema_change`].
-    schema_change: AtomicBool,
     /// A statement that runs a trigger was prepared. Never reset: it may stay in a cache.
     trigger: AtomicBool,
-    /// An exclusive prepared a checkpoint of its own, by `PRAGMA`.
-    checkpoint: AtomicBool,
+    /// There may be a virtual table in the database.
+    virtual_table: AtomicBool,
+    /// A statement asked for `changes()`. Never reset: it may be asked again without being prepared.
+    asks_for_changes: AtomicBool,
     /// When the running member must stop; 0 for never.
     deadline_ns: AtomicU64,
     /// `total_changes()` when the running member began.
@@ -90,9 +97,9 @@ impl Guard {
         Arc::new(Self {
             member: AtomicBool::new(false),
             exclusive: AtomicBool::new(false),
-            schema_change: AtomicBool::new(false),
             trigger: AtomicBool::new(false),
-            checkpoint: AtomicBool::new(false),
+            virtual_table: AtomicBool::new(false),
+            asks_for_changes: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             changes_before: AtomicI64::new(0),
             wal_frames: AtomicU64::new(0),
@@ -118,8 +125,8 @@ impl Guard {
         let guard = self.clone();
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
         connection.create_scalar_function("changes", 0, flags, move |context| {
-            let (changes, total) = ffi::context_changes(context);
-            Ok(if total == guard.changes_before.load(Relaxed) { 0 } else { changes })
+            guard.asks_for_changes.store(true, Relaxed);
+            Ok(ffi::context_changes(context).0)
         })?;
         let guard = self.clone();
         connection.create_scalar_function("total_changes", 0, flags, move |context| {
@@ -172,26 +179,27 @@ impl Guard {
         result
     }
 
-    /// Whether the schema may have been changed since the last call of
-    /// [`Guard::take_schema_change`].
-    pub(crate) fn may_have_changed_schema(&self) -> bool {
-        self.schema_change.load(Relaxed)
+    /// Whether there may be a virtual table, which keeps what is written to it to itself until
+    /// something makes it write.
+    pub(crate) fn may_have_virtual_tables(&self) -> bool {
+        self.virtual_table.load(Relaxed)
     }
 
-    /// As [`Guard::may_have_changed_schema`], and starts afresh.
-    pub(crate) fn take_schema_change(&self) -> bool {
-        self.schema_change.swap(false, Relaxed)
+    /// Whether there is a virtual table, as the schema says.
+    pub(crate) fn set_virtual_tables(&self, there_are: bool) {
+        self.virtual_table.store(there_are, Relaxed);
     }
 
-    /// Whether an exclusive prepared a checkpoint of its own since this was asked last.
-    pub(crate) fn take_checkpoint(&self) -> bool {
-        self.checkpoint.swap(false, Relaxed)
+    /// Whether members ask for `changes()`, and so must not find what a neighbour changed.
+    pub(crate) fn asks_for_changes(&self) -> bool {
+        self.asks_for_changes.load(Relaxed)
     }
 
-    /// Whether a trigger may have run. One that fails with `RAISE(FAIL)` keeps what the triggers
-    /// round it changed, and SQLite forgets to count that in `total_changes()`.
-    pub(crate) fn may_have_run_a_trigger(&self) -> bool {
-        self.trigger.load(Relaxed)
+    /// Whether statements may do more than they say, in triggers and virtual tables. A trigger that
+    /// fails with `RAISE(FAIL)` keeps what the triggers round it changed, and SQLite forgets to count
+    /// that in `total_changes()`.
+    pub(crate) fn may_run_other_code(&self) -> bool {
+        self.trigger.load(Relaxed) || self.may_have_virtual_tables()
     }
 
     /// Frames in the log after the latest commit of this connection.
@@ -214,48 +222,25 @@ impl Guard {
             self.trigger.store(true, Relaxed); // or a view, which SQLite does not tell apart
         }
         if self.exclusive.load(Relaxed) {
-            return authorize_exclusive(context, &self.checkpoint);
+            return authorize_exclusive(context);
         }
         if !self.member.load(Relaxed) {
             return Authorization::Allow;
         }
         match context.action {
+            _ if changes_temp(context) => Authorization::Deny,
             AuthAction::Transaction { .. }
             | AuthAction::Savepoint { .. }
             | AuthAction::Attach { .. }
-            | AuthAction::Detach { .. }
-            | AuthAction::CreateTempIndex { .. }
-            | AuthAction::CreateTempTable { .. }
-            | AuthAction::CreateTempTrigger { .. }
-            | AuthAction::CreateTempView { .. }
-            | AuthAction::DropTempIndex { .. }
-            | AuthAction::DropTempTable { .. }
-            | AuthAction::DropTempTrigger { .. }
-            | AuthAction::DropTempView { .. } => Authorization::Deny,
-            AuthAction::Pragma { pragma_name, .. } => {
-                let allowed =
-                    PRAGMAS_ALLOWED.iter().any(|name| name.eq_ignore_ascii_case(pragma_name));
-                if allowed { Authorization::Allow } else { Authorization::Deny }
-            }
+            | AuthAction::Detach { .. } => Authorization::Deny,
+            AuthAction::Pragma { .. } if !is_harmless_pragma(context) => Authorization::Deny,
             AuthAction::Function { function_name }
                 if function_name.eq_ignore_ascii_case("load_extension") =>
             {
                 Authorization::Deny
             }
-            AuthAction::CreateIndex { .. }
-            | AuthAction::CreateTable { .. }
-            | AuthAction::CreateTrigger { .. }
-            | AuthAction::CreateView { .. }
-            | AuthAction::CreateVtable { .. }
-            | AuthAction::DropIndex { .. }
-            | AuthAction::DropTable { .. }
-            | AuthAction::DropTrigger { .. }
-            | AuthAction::DropView { .. }
-            | AuthAction::DropVtable { .. }
-            | AuthAction::AlterTable { .. }
-            | AuthAction::Reindex { .. }
-            | AuthAction::Analyze { .. } => {
-                self.schema_change.store(true, Relaxed);
+            AuthAction::CreateVtable { .. } => {
+                self.virtual_table.store(true, Relaxed);
                 Authorization::Allow
             }
             _ => Authorization::Allow,
@@ -263,18 +248,32 @@ impl Guard {
     }
 }
 
-fn authorize_exclusive(context: &AuthContext<'_>, checkpoint: &AtomicBool) -> Authorization {
+/// Whether a statement would change what is temporary: it hides what is in the database, from
+/// everybody who uses the connection.
+pub(crate) fn changes_temp(context: &AuthContext<'_>) -> bool {
+    let only_looks = match context.action {
+        AuthAction::Read { .. } | AuthAction::Select | AuthAction::Function { .. } => true,
+        // Whatever is renamed in the database is renamed in what is temporary too.
+        AuthAction::Update { table_name, .. } => table_name == "sqlite_temp_master",
+        _ => false,
+    };
+    context.database_name == Some("temp") && !only_looks
+}
+
+/// Whether a statement is a pragma that leaves the connection and the database as they are. SQLite
+/// runs some by itself, inside statements that change the schema and in its virtual tables.
+pub(crate) fn is_harmless_pragma(context: &AuthContext<'_>) -> bool {
+    let AuthAction::Pragma { pragma_name, pragma_value } = context.action else { return false };
+    let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(pragma_name));
+    is_one_of(&PRAGMAS_THAT_TELL) || pragma_value.is_none() && is_one_of(&PRAGMAS_ASKED)
+}
+
+fn authorize_exclusive(context: &AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Pragma { pragma_name, pragma_value: Some(_) }
             if PRAGMAS_FIXED.iter().any(|name| name.eq_ignore_ascii_case(pragma_name)) =>
         {
             Authorization::Deny
-        }
-        AuthAction::Pragma { pragma_name, .. }
-            if pragma_name.eq_ignore_ascii_case("wal_checkpoint") =>
-        {
-            checkpoint.store(true, Relaxed);
-            Authorization::Allow
         }
         _ => Authorization::Allow,
     }

@@ -112,6 +112,7 @@ impl Database {
         let bytes = chunk.iter().flatten().map(Value::bytes).sum();
         let sql = sql.to_owned();
         self.submission().bytes(bytes).submit(move |tx| {
+            tx.assume_trace(); // the rows before the one that fails
             tx.with_statement(&sql, |insert| {
                 for row in &chunk {
                     insert.execute(rusqlite::params_from_iter(row.iter().map(Bound)))?;

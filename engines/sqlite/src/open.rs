@@ -22,6 +22,7 @@ use crate::{
     guard::Guard,
     readers::Readers,
     recovery,
+    transaction::OwnSql,
     wal::Log,
 };
 
@@ -135,20 +136,24 @@ impl Options {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let guard = Guard::new(clock.clone());
         let (connection, log) = self.open_writer(path, &guard)?;
-        let configuration = Configuration::of(&connection).map_err(sqlite(path, "open"))?;
+        let own = OwnSql::new();
+        own.prepare(&connection).map_err(sqlite(path, "open"))?;
+        let configuration = Configuration::of(&connection);
         // What SQLite made of the path: it means the same when the process changes its directory.
         let opened = ffi::database_path(&connection).ok_or(Error::NotAFile)?;
         let writer = Writer {
             connection,
             guard: guard.clone(),
-            nonce: fastrand::u64(..),
+            own,
             log: log.clone(),
             checkpoints: Checkpoints::new(&opened, log.clone()),
             ground: Ground {
                 path: path.to_owned(),
+                opened: opened.clone(),
                 busy_timeout: self.busy_timeout,
                 configuration,
                 in_vain_ns: Cell::new(None),
+                schema_looked_at: Cell::new(None),
             },
             exported_wal_frames: metrics::gauge!(
                 "groupcommit_wal_frames",

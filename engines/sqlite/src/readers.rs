@@ -1,13 +1,19 @@
 //! Reading: a bounded pool of read-only connections, each closure in a snapshot of its own.
 //!
-//! Invariant: nobody waits for a connection who may keep others from giving theirs back. A thread
-//! that is inside a read, or inside a transaction for which a read may be waiting, is lent one
-//! beyond the bound, which is closed afterwards.
+//! Invariants:
+//! 1. Every read finds a connection as it was opened. Where a read may have set something on one, that
+//!    is closed instead of given back.
+//! 2. Nobody waits for a connection who may keep others from giving theirs back. A thread that is
+//!    inside a read, or inside a transaction for which a read may be waiting, is lent one beyond the
+//!    bound, which is closed afterwards.
 
 use std::{
     cell::Cell,
     path::PathBuf,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::Duration,
 };
@@ -17,7 +23,7 @@ use rusqlite::{
     hooks::{AuthAction, AuthContext, Authorization},
 };
 
-use crate::ffi;
+use crate::{connection::Configuration, ffi, guard};
 
 /// Statements that each reading connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
@@ -56,10 +62,33 @@ pub(crate) struct Readers {
 
 #[derive(Debug, Default)]
 struct State {
-    idle: Vec<Connection>,
+    idle: Vec<Reader>,
     /// Connections that exist, idle or lent.
     open: usize,
     closed: bool,
+}
+
+#[derive(Debug)]
+struct Reader {
+    connection: Connection,
+    /// As it was opened.
+    configuration: Configuration,
+    /// A pragma was prepared that may have set something.
+    was_set: Arc<AtomicBool>,
+}
+
+impl Reader {
+    fn close(self) {
+        ffi::close(self.connection);
+    }
+
+    /// Ends what a read left open; whether the connection is as it was opened.
+    fn clean(&self) -> bool {
+        let connection = &self.connection;
+        ffi::reset_statements(connection);
+        let ended = connection.is_autocommit() || run_prepared(connection, "ROLLBACK").is_ok();
+        ended && !self.was_set.load(Relaxed) && self.configuration.is_of(connection)
+    }
 }
 
 /// Why a closure could not be given a connection.
@@ -100,7 +129,7 @@ impl Readers {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
-        state.idle.drain(..).for_each(ffi::close);
+        state.idle.drain(..).for_each(Reader::close);
         self.returned.notify_all();
     }
 
@@ -110,27 +139,30 @@ impl Readers {
             if state.closed {
                 return Err(NoReader::Closed);
             }
-            if let Some(connection) = state.idle.pop() {
-                return Ok(Lent { readers: self, connection: Some(connection) });
+            if let Some(reader) = state.idle.pop() {
+                return Ok(Lent { readers: self, reader: Some(reader) });
             }
             if state.open < self.max || INSIDE.get() > 0 {
                 state.open += 1;
                 drop(state);
                 // Holds the place; gives it back if opening fails.
-                let mut lent = Lent { readers: self, connection: None };
-                lent.connection = Some(self.open().map_err(NoReader::Sqlite)?);
+                let mut lent = Lent { readers: self, reader: None };
+                lent.reader = Some(self.open().map_err(NoReader::Sqlite)?);
                 return Ok(lent);
             }
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn open(&self) -> rusqlite::Result<Connection> {
+    fn open(&self) -> rusqlite::Result<Reader> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-        connection.authorizer(Some(|context: AuthContext<'_>| authorize(&context)))?;
-        Ok(connection)
+        let was_set = Arc::new(AtomicBool::new(false));
+        let noticed = was_set.clone();
+        connection
+            .authorizer(Some(move |context: AuthContext<'_>| authorize(&context, &noticed)))?;
+        Ok(Reader { configuration: Configuration::of(&connection), connection, was_set })
     }
 }
 
@@ -139,32 +171,32 @@ fn run_prepared(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute(()).map(|_| ())
 }
 
-/// Refuses what would stay on the connection for the next who borrows it.
-fn authorize(context: &AuthContext<'_>) -> Authorization {
+/// Refuses what would reach beyond the database, and notices what may stay on the connection.
+fn authorize(context: &AuthContext<'_>, was_set: &AtomicBool) -> Authorization {
     match context.action {
-        AuthAction::Attach { .. }
-        | AuthAction::Detach { .. }
-        | AuthAction::CreateTempIndex { .. }
-        | AuthAction::CreateTempTable { .. }
-        | AuthAction::CreateTempTrigger { .. }
-        | AuthAction::CreateTempView { .. } => Authorization::Deny,
-        _ => Authorization::Allow,
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => return Authorization::Deny,
+        _ if guard::changes_temp(context) => return Authorization::Deny,
+        AuthAction::Pragma { .. } if !guard::is_harmless_pragma(context) => {
+            was_set.store(true, Relaxed);
+        }
+        _ => {}
     }
+    Authorization::Allow
 }
 
 /// A connection that is lent out. Dropped without [`Lent::give_back`] (the closure panicked), it
 /// is closed, and its place is free again.
 struct Lent<'a> {
     readers: &'a Readers,
-    connection: Option<Connection>,
+    reader: Option<Reader>,
 }
 
 impl std::ops::Deref for Lent<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        match &self.connection {
-            Some(connection) => connection,
+        match &self.reader {
+            Some(reader) => &reader.connection,
             None => unreachable!("a lent connection is there until it is given back"),
         }
     }
@@ -172,26 +204,24 @@ impl std::ops::Deref for Lent<'_> {
 
 impl Lent<'_> {
     fn give_back(mut self) {
-        ffi::reset_statements(&self);
-        let whole = self.is_autocommit() || run_prepared(&self, "ROLLBACK").is_ok();
-        let Some(connection) = self.connection.take_if(|_| whole) else {
+        let Some(reader) = self.reader.take_if(|reader| reader.clean()) else {
             return; // closed by dropping
         };
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.closed && state.open <= self.readers.max {
             state.open += 1; // what dropping `self` takes away again
-            state.idle.push(connection);
+            state.idle.push(reader);
             return;
         }
         drop(state);
-        ffi::close(connection);
+        reader.close();
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            ffi::close(connection);
+        if let Some(reader) = self.reader.take() {
+            reader.close();
         }
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open -= 1;

@@ -5,7 +5,10 @@ use std::{
     ops::Deref,
 };
 
-use rusqlite::{CachedStatement, Connection, ErrorCode, Params, Row, Statement};
+use rusqlite::{
+    Batch, CachedStatement, Connection, ErrorCode, Params, Row, Statement,
+    fallible_iterator::FallibleIterator as _,
+};
 
 use crate::{Error, error::code, guard::Guard};
 
@@ -15,22 +18,60 @@ use crate::{Error, error::code, guard::Guard};
 /// [`execute`](Self::execute) and [`query_row`](Self::query_row) keep their statements prepared;
 /// everything else of rusqlite is reached through `Deref`. A transaction that uses only the methods
 /// of this type and then fails without having changed anything costs its neighbours nothing; after
-/// `Deref` those before it in the group run again, since nobody can tell what it changed. Statements that would reach beyond the
-/// transaction (`BEGIN`, `COMMIT`, `SAVEPOINT`, `PRAGMA`, `ATTACH`, temporary tables) are refused
-/// with "not authorized"; use [`savepoint`](Self::savepoint) to undo a part, and
-/// [`Database::exclusive`](crate::Database::exclusive) for the rest.
+/// `Deref` those before it in the group run again, since nobody can tell what it changed. Statements
+/// that would reach beyond the transaction (`BEGIN`, `COMMIT`, `SAVEPOINT`, most `PRAGMA`s, `ATTACH`,
+/// temporary tables) are refused with "not authorized"; use [`savepoint`](Self::savepoint) to undo a
+/// part, and [`Database::exclusive`](crate::Database::exclusive) for the rest.
+///
+/// The counters (`changes`, `total_changes`, `last_insert_rowid`, also as SQL functions) begin at 0.
+/// Only [`rusqlite::Connection::total_changes`] itself, reached through `Deref`, counts on from
+/// transaction to transaction.
 pub struct Transaction<'g> {
     connection: &'g Connection,
     guard: &'g Guard,
-    /// Makes the engine's own SQL impossible to guess, so that no SQL of a closure can mean it.
-    nonce: u64,
+    own: &'g OwnSql,
     savepoints_open: Cell<u32>,
+    /// A savepoint of the running member could not be ended as it should.
+    is_spoiled: Cell<bool>,
+    /// The running member may have left something behind, whatever `total_changes()` says.
+    left_a_trace: Cell<bool>,
     /// The running member used the connection itself, and so may have left a cursor open, turned a
     /// switch, or written through a blob handle.
     is_lent: Cell<bool>,
     /// The running member was given a statement, and so may have left a cursor open.
     is_statement_lent: Cell<bool>,
     recent: RefCell<Vec<Recent<'g>>>,
+}
+
+/// The engine's own SQL. Names in it are impossible to guess, so that no SQL of a closure can mean a
+/// statement that is kept prepared here.
+#[derive(Debug)]
+pub(crate) struct OwnSql {
+    name: String,
+    begin: String,
+    commit: String,
+    roll_back: String,
+    changes_nothing: String,
+    fence: [String; 2],
+}
+
+impl OwnSql {
+    pub(crate) fn new() -> Self {
+        let name = format!("groupcommit_{:016x}", fastrand::u64(..));
+        Self {
+            begin: format!("BEGIN IMMEDIATE TRANSACTION {name}"),
+            commit: format!("COMMIT TRANSACTION {name}"),
+            roll_back: format!("ROLLBACK TRANSACTION {name}"),
+            changes_nothing: format!("DELETE FROM temp.{name} WHERE 0"),
+            fence: ["SAVEPOINT", "RELEASE"].map(|verb| format!("{verb} {name}")),
+            name,
+        }
+    }
+
+    /// Creates what the statements need on the connection that will run them.
+    pub(crate) fn prepare(&self, connection: &Connection) -> rusqlite::Result<()> {
+        connection.execute_batch(&format!("CREATE TEMP TABLE {} (x)", self.name))
+    }
 }
 
 /// A statement that a member of this group used: the next that uses it takes it from here, which
@@ -44,13 +85,17 @@ struct Recent<'g> {
 /// Statements that a group keeps at hand.
 const RECENT_MAX: usize = 8;
 
-/// What of the connection a member used otherwise than through [`Transaction`].
+/// What a member may have left.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lent {
-    /// All of it.
-    pub(crate) connection: bool,
-    /// A statement, and so perhaps a cursor.
-    pub(crate) statement: bool,
+pub(crate) struct Left {
+    /// A switch, or anything else: it used the connection otherwise than through [`Transaction`].
+    pub(crate) anything: bool,
+    /// A cursor.
+    pub(crate) cursor: bool,
+    /// A change of the database that `total_changes()` does not show.
+    pub(crate) trace: bool,
+    /// A savepoint that should have been undone.
+    pub(crate) savepoint: bool,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -63,18 +108,22 @@ impl Deref for Transaction<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
-        self.is_lent.set(true);
+        if !self.is_lent.replace(true) {
+            self.hide_changes();
+        }
         self.connection
     }
 }
 
 impl<'g> Transaction<'g> {
-    pub(crate) fn new(connection: &'g Connection, guard: &'g Guard, nonce: u64) -> Self {
+    pub(crate) fn new(connection: &'g Connection, guard: &'g Guard, own: &'g OwnSql) -> Self {
         Self {
             connection,
             guard,
-            nonce,
+            own,
             savepoints_open: Cell::new(0),
+            is_spoiled: Cell::new(false),
+            left_a_trace: Cell::new(false),
             is_lent: Cell::new(false),
             is_statement_lent: Cell::new(false),
             recent: RefCell::new(Vec::new()),
@@ -87,7 +136,9 @@ impl<'g> Transaction<'g> {
     ///
     /// What SQLite says; see [`rusqlite::Connection::execute`].
     pub fn execute<P: Params>(&self, sql: &str, params: P) -> rusqlite::Result<usize> {
-        self.with_statement(sql, |statement| statement.execute(params))
+        let changed = self.with_statement(sql, |statement| statement.execute(params))?;
+        // SQLite leaves the count of the statement before it where one counts nothing.
+        Ok(if changed > 0 && self.total_changes() == 0 { 0 } else { changed })
     }
 
     /// Runs a query and hands its first row to `read`.
@@ -110,8 +161,9 @@ impl<'g> Transaction<'g> {
     ///
     /// What SQLite says.
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
-        self.is_statement_lent.set(true);
-        self.connection.prepare(sql)
+        let statement = self.connection.prepare(sql)?;
+        self.lend(&statement);
+        Ok(statement)
     }
 
     /// As [`rusqlite::Connection::prepare_cached`].
@@ -120,8 +172,9 @@ impl<'g> Transaction<'g> {
     ///
     /// What SQLite says.
     pub fn prepare_cached(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
-        self.is_statement_lent.set(true);
-        self.connection.prepare_cached(sql)
+        let statement = self.connection.prepare_cached(sql)?;
+        self.lend(&statement);
+        Ok(statement)
     }
 
     /// Runs statements separated by semicolons; see [`rusqlite::Connection::execute_batch`].
@@ -130,7 +183,13 @@ impl<'g> Transaction<'g> {
     ///
     /// What SQLite says of the first that fails.
     pub fn execute_batch(&self, sql: &str) -> rusqlite::Result<()> {
-        self.connection.execute_batch(sql)
+        let mut batch = Batch::new(self.connection, sql);
+        while let Some(mut statement) = batch.next()? {
+            let ran = statement.raw_query().next().map(drop);
+            self.note_trace(&statement, &ran);
+            ran?;
+        }
+        Ok(())
     }
 
     /// The rowid of the latest row that this transaction inserted; 0 before the first.
@@ -142,6 +201,16 @@ impl<'g> Transaction<'g> {
     /// The connection as SQLite sees it, with what its other transactions left in its counters.
     pub(crate) fn connection(&self) -> &'g Connection {
         self.connection
+    }
+
+    /// Before the closure is handed a statement, with which it may do what it wants.
+    fn lend(&self, statement: &Statement<'_>) {
+        if !self.is_statement_lent.replace(true) {
+            self.hide_changes();
+        }
+        if !statement.readonly() {
+            self.assume_trace();
+        }
     }
 
     /// Lends the prepared statement of `sql`; a second use inside the first gets one of its own.
@@ -161,8 +230,26 @@ impl<'g> Transaction<'g> {
             None => self.connection.prepare_cached(sql)?,
         };
         let result = run(&mut statement);
+        self.note_trace(&statement, &result);
         self.keep(sql, statement);
         result
+    }
+
+    /// A statement that writes and completed has left a trace, whatever it counts. One that broke a
+    /// constraint SQLite has undone, or else it counts what it kept, but for what triggers and virtual
+    /// tables wrote.
+    fn note_trace<T>(&self, statement: &Statement<'_>, ran: &rusqlite::Result<T>) {
+        if self.left_a_trace.get() || statement.readonly() {
+            return;
+        }
+        let broke_constraint =
+            matches!(ran, Err(error) if code(error) == Some(ErrorCode::ConstraintViolation));
+        self.left_a_trace.set(!broke_constraint || self.guard.may_run_other_code());
+    }
+
+    /// The running member may leave a trace that nothing counts.
+    pub(crate) fn assume_trace(&self) {
+        self.left_a_trace.set(true);
     }
 
     fn keep(&self, sql: &str, mut statement: CachedStatement<'g>) {
@@ -206,7 +293,7 @@ impl<'g> Transaction<'g> {
             return Err(rolled_back().into());
         }
         let depth = self.savepoints_open.get();
-        let name = format!("groupcommit_{:016x}_{depth}", self.nonce);
+        let name = format!("{}_{depth}", self.own.name);
         self.speak(&format!("SAVEPOINT {name}"))?;
         self.savepoints_open.set(depth + 1);
         let mut undo = Undo { tx: self, name: &name, depth, ended: false };
@@ -225,11 +312,11 @@ impl<'g> Transaction<'g> {
 
     /// Begins a write transaction: from here on nobody else writes.
     pub(crate) fn begin(&self) -> rusqlite::Result<()> {
-        uninterrupted(|| self.speak(&format!("BEGIN IMMEDIATE /* {:016x} */", self.nonce)))
+        uninterrupted(|| self.speak(&self.own.begin))
     }
 
     pub(crate) fn commit(&self) -> rusqlite::Result<()> {
-        self.speak(&format!("COMMIT /* {:016x} */", self.nonce))
+        self.speak(&self.own.commit)
     }
 
     /// Rolls back if a transaction is open.
@@ -239,15 +326,43 @@ impl<'g> Transaction<'g> {
             if self.connection.is_autocommit() {
                 return Ok(());
             }
-            self.speak(&format!("ROLLBACK /* {:016x} */", self.nonce))
+            self.speak(&self.own.roll_back)
         })
     }
 
-    /// Forgets what the member that has just run may have left, and says what it used.
-    pub(crate) fn end_member(&self) -> Lent {
+    /// Has `changes()` return 0, as on a connection on which nothing was changed yet: what it returns
+    /// is set by statements that count, of which this one counts nothing.
+    pub(crate) fn forget_changes(&self) -> rusqlite::Result<()> {
+        uninterrupted(|| self.speak(&self.own.changes_nothing))
+    }
+
+    /// Before the closure can ask the connection itself, or a statement, what was changed.
+    fn hide_changes(&self) {
+        if self.total_changes() == 0
+            && !self.connection.is_autocommit()
+            && let Err(error) = self.forget_changes()
+        {
+            tracing::warn!(%error, "could not hide the count of a neighbour's changes");
+        }
+    }
+
+    /// Has virtual tables write what they keep to themselves, as at a commit, so that it counts for
+    /// the member that wrote it, and fails it where it fails.
+    pub(crate) fn fence(&self) -> rusqlite::Result<()> {
+        self.own.fence.iter().try_for_each(|sql| uninterrupted(|| self.speak(sql)))
+    }
+
+    /// Says what the member that has just run may have left, and forgets it.
+    pub(crate) fn end_member(&self) -> Left {
         self.savepoints_open.set(0);
-        let connection = self.is_lent.replace(false);
-        Lent { connection, statement: self.is_statement_lent.replace(false) || connection }
+        let anything = self.is_lent.replace(false);
+        let savepoint = self.is_spoiled.replace(false);
+        Left {
+            anything,
+            cursor: self.is_statement_lent.replace(false) || anything,
+            trace: self.left_a_trace.replace(false) || anything || savepoint,
+            savepoint,
+        }
     }
 
     /// Runs plain data: each statement in turn.
@@ -302,10 +417,15 @@ impl Undo<'_, '_> {
             // A statement rolled the whole transaction back, and the savepoint with it.
             return if keep { Err(rolled_back()) } else { Ok(()) };
         }
-        if !keep {
-            self.tx.speak(&format!("ROLLBACK TO {}", self.name))?;
+        let verbs: &[&str] = if keep { &["RELEASE"] } else { &["ROLLBACK TO", "RELEASE"] };
+        let ended = verbs.iter().try_for_each(|verb| {
+            uninterrupted(|| self.tx.speak(&format!("{verb} {}", self.name)))
+        });
+        if ended.is_err() {
+            // The closure may keep the error to itself; its transaction must not be kept.
+            self.tx.is_spoiled.set(true);
         }
-        self.tx.speak(&format!("RELEASE {}", self.name))
+        ended
     }
 }
 
@@ -314,7 +434,6 @@ impl Drop for Undo<'_, '_> {
         if !self.ended
             && let Err(error) = self.end(false)
         {
-            // The panic goes on, and the engine then rolls back the whole member.
             tracing::warn!(%error, "could not undo a savepoint whose closure panicked");
         }
     }

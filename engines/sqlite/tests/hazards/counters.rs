@@ -72,3 +72,89 @@ fn plain_data_reports_its_own() {
         results.iter().map(|result| (result.rows_affected, result.last_insert_id)).collect();
     assert_eq!(counts, [(0, None); 3]);
 }
+
+/// The results of `looks`, alone and behind a neighbour that wrote.
+fn alone_and_behind<T: PartialEq + std::fmt::Debug + Send + 'static>(
+    schema: &str,
+    neighbour: &'static str,
+    looks: fn(&Transaction) -> Done<T>,
+) {
+    let [alone, behind] = [false, true].map(|is_behind| {
+        let test = Scratch::new(schema);
+        let held = hold(&test.db);
+        let before = is_behind.then(|| test.db.submit(move |tx| tx.execute_batch(neighbour)));
+        let looks = test.db.submit(move |tx| looks(tx));
+        held.release().wait().unwrap();
+        if let Some(before) = before {
+            before.wait().unwrap();
+        }
+        looks.wait().unwrap()
+    });
+    assert_eq!(behind, alone);
+}
+
+/// What the neighbour put into the index is written only when something makes it.
+#[test]
+fn full_text_of_a_neighbour_is_not_counted() {
+    for module in ["fts5 (x)", "fts4 (x)", "fts3 (x)"] {
+        let schema = format!(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v);
+             CREATE VIRTUAL TABLE f USING {module};"
+        );
+        let fills = "INSERT INTO f VALUES ('a b c'), ('d e f'); INSERT INTO f VALUES ('g')";
+        alone_and_behind(&schema, fills, |tx| {
+            let mut seen = vec![from_sql(tx)?, from_api(tx)];
+            tx.savepoint(|tx| {
+                seen.push(from_sql(tx)?);
+                Done::Ok(())
+            })?;
+            seen.extend([from_sql(tx)?, from_api(tx)]);
+            let made = tx.execute("CREATE TABLE made (x)", ())?;
+            seen.extend([from_sql(tx)?, from_api(tx)]);
+            Done::Ok((made, seen))
+        });
+        alone_and_behind(&schema, fills, |tx| {
+            let sql = ["CREATE TABLE made (x)", "INSERT INTO f VALUES ('h')", "DROP TABLE made"];
+            tx.run(&sql.map(|sql| Statement::new(sql, [])))
+        });
+    }
+}
+
+#[test]
+fn inside_a_statement_too() {
+    let schema = "
+        CREATE TABLE t (id INTEGER PRIMARY KEY, v);
+        CREATE TABLE seen (n);
+        CREATE TABLE d (id INTEGER PRIMARY KEY, n DEFAULT (changes()));
+        CREATE TRIGGER r AFTER INSERT ON t BEGIN
+            INSERT INTO seen VALUES (changes()); INSERT INTO seen VALUES (changes());
+        END;";
+    let fills = "INSERT INTO seen VALUES (9), (9), (9)";
+    alone_and_behind(schema, fills, |tx| {
+        tx.query_row("INSERT INTO t VALUES (1, 1) RETURNING changes()", (), |row| {
+            row.get::<_, i64>(0)
+        })
+    });
+    alone_and_behind(schema, fills, |tx| {
+        tx.execute("INSERT INTO d (id) VALUES (1)", ())?;
+        tx.query_row("SELECT n FROM d", (), |row| row.get::<_, i64>(0))
+    });
+    alone_and_behind(schema, fills, |tx| {
+        tx.execute("INSERT INTO t VALUES (1, 1), (2, 2)", ())?;
+        let mut seen = tx.prepare("SELECT n FROM seen WHERE n < 9")?;
+        seen.query_map((), |row| row.get::<_, i64>(0))?.collect::<Done<Vec<_>>>()
+    });
+}
+
+#[test]
+fn a_schema_change_returns_none() {
+    let fills = "INSERT INTO t VALUES (1, 1), (2, 2)";
+    let schema = "CREATE TABLE t (id INTEGER PRIMARY KEY, v)";
+    alone_and_behind(schema, fills, |tx| tx.execute("CREATE TABLE u (x)", ()));
+    alone_and_behind(schema, fills, |tx| tx.prepare("CREATE TABLE u (x)")?.execute(()));
+    alone_and_behind(schema, fills, |tx| {
+        let connection: &rusqlite::Connection = tx;
+        let before = connection.changes();
+        Done::Ok((before, connection.execute("CREATE TABLE u (x)", ())?))
+    });
+}

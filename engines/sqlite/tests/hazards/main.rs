@@ -7,6 +7,7 @@ mod common;
 
 mod counters;
 mod cursors;
+mod failed_commits;
 mod foreign_keys;
 mod full_disk;
 mod idle;
@@ -20,6 +21,9 @@ mod partial_rows;
 mod refused;
 mod replaced_log;
 mod rolled_back;
+mod savepoints;
 mod schema_changes;
+mod settings;
+mod traces;
 mod unclean_stop;
 mod virtual_tables;

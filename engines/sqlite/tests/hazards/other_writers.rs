@@ -130,3 +130,57 @@ fn one_that_changes_the_schema_between_groups_is_followed() {
     next.wait().unwrap();
     assert_eq!(ids(&other), [2]);
 }
+
+/// Has `then` called when the connection has next rolled back and let go of its locks.
+#[expect(unsafe_code, reason = "SQLite's C interface: rusqlite lends no hook to a closure")]
+fn when_rolled_back(connection: &Connection, then: impl FnOnce() + Send + 'static) {
+    type Then = Option<Box<dyn FnOnce() + Send>>;
+    unsafe extern "C" fn call(then: *mut std::ffi::c_void) {
+        // SAFETY: it is what was leaked below, and SQLite calls on the thread that uses the connection.
+        let then = unsafe { &mut *then.cast::<Then>() };
+        if let Some(then) = then.take() {
+            then();
+        }
+    }
+    let then: Then = Some(Box::new(then));
+    let leaked: *mut Then = Box::leak(Box::new(then));
+    // SAFETY: the handle is valid while the connection is borrowed; what the hook is given is never
+    // freed.
+    unsafe {
+        groupcommit_sqlite::rusqlite::ffi::sqlite3_rollback_hook(
+            connection.handle(),
+            Some(call),
+            leaked.cast(),
+        );
+    }
+}
+
+/// What was not run has no row that another could be in conflict with.
+#[test]
+fn one_that_takes_the_lock_during_a_retreat_leaves_nobody_rejected_for_one_that_was_not_run() {
+    let test = Scratch::with_table();
+    let db = Database::options().busy_timeout(Duration::ZERO).open(&test.path).unwrap();
+    let (locked, other) = mpsc::channel();
+    let plain = test.plain();
+    let held = hold(&db);
+    let first = neighbour(&db, 1);
+    let mut before_retreat = Some((locked, plain));
+    let conflict = db.submit(move |tx| {
+        if let Some((locked, plain)) = before_retreat.take() {
+            when_rolled_back(tx, move || {
+                plain.execute_batch("BEGIN IMMEDIATE").unwrap();
+                locked.send(plain).unwrap();
+            });
+        }
+        insert(tx, 50)?;
+        insert(tx, 1)
+    });
+    held.release().wait().ok();
+    for ticket in [first, conflict] {
+        let refused = ticket.wait();
+        assert!(matches!(refused, Err(Failure::NotRun(NotRun::Busy(_)))), "{refused:?}");
+    }
+    drop(other.recv().unwrap());
+    db.transact(|tx| insert(tx, 2)).unwrap();
+    assert_eq!(test.ids(), [2]);
+}

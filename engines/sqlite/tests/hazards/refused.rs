@@ -7,7 +7,7 @@ use groupcommit_sqlite::{
 
 use crate::common::{Done, Scratch, code, hold, insert, neighbour, rejected_by_engine};
 
-const FORBIDDEN: [&str; 20] = [
+const FORBIDDEN: [&str; 22] = [
     "BEGIN",
     "BEGIN IMMEDIATE",
     "COMMIT",
@@ -27,6 +27,8 @@ const FORBIDDEN: [&str; 20] = [
     "CREATE TEMP TABLE x (y)",
     "CREATE TEMP VIEW x AS SELECT 1",
     "CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END",
+    "CREATE VIRTUAL TABLE temp.t USING fts5 (x)",
+    "CREATE TABLE temp.t (id)",
     "SELECT load_extension('x')",
 ];
 

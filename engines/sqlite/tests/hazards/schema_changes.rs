@@ -1,8 +1,11 @@
 //! Statements that change the schema: kept prepared, they escape the hook that notices them.
 
-use groupcommit_sqlite::{Statement, Value, rusqlite};
+use groupcommit_sqlite::{
+    Statement, Transaction, Value,
+    rusqlite::{self, ErrorCode},
+};
 
-use crate::common::{Scratch, hold, neighbour};
+use crate::common::{Scratch, code, hold, neighbour};
 
 const CREATE: &str = "CREATE TABLE extra (x)";
 
@@ -98,4 +101,22 @@ fn plain_data_sees_the_columns_that_a_neighbour_added() {
     clears.wait().unwrap();
     renames.wait().unwrap();
     assert_eq!(empty_again.wait().unwrap()[0].columns, ["id", "v", "z"]);
+}
+
+/// SQLite checks the rows that are there with a `PRAGMA` of its own.
+#[test]
+fn a_column_is_added_with_a_constraint() {
+    let test = Scratch::with_table();
+    neighbour(&test.db, 1).wait().unwrap();
+    for column in ["n INTEGER DEFAULT 3 CHECK (n > 2)", "g NOT NULL AS (id + 1)"] {
+        let sql = format!("ALTER TABLE t ADD COLUMN {column}");
+        test.db.transact(move |tx| tx.execute(&sql, ())).unwrap();
+    }
+    let broken = "ALTER TABLE t ADD COLUMN m DEFAULT 3 CHECK (m > 5)";
+    assert_eq!(
+        code(test.db.transact(move |tx| tx.execute(broken, ()))),
+        ErrorCode::ConstraintViolation
+    );
+    let g = |tx: &Transaction| tx.query_row("SELECT g FROM t", (), |row| row.get::<_, i64>(0));
+    assert_eq!(test.db.transact(move |tx| g(tx)).unwrap(), 2);
 }

@@ -1,0 +1,59 @@
+//! A COMMIT that fails before a page of it has reached the log.
+
+use groupcommit_sqlite::{Failure, rusqlite};
+
+use crate::common::{Done, Scratch, hold, insert, neighbour};
+
+/// An index whose segments are damaged is read only when the commit writes to it.
+#[test]
+fn for_a_damaged_virtual_table_loses_one_transaction() {
+    let test = Scratch::new(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, v);
+         CREATE VIRTUAL TABLE f USING fts5 (x);
+         INSERT INTO f VALUES ('a b c');
+         UPDATE f_data SET block = zeroblob(10) WHERE id > 9;
+         UPDATE f_data SET block = x'00000000ff' WHERE id = 10;",
+    );
+    let held = hold(&test.db);
+    let before = neighbour(&test.db, 1);
+    let damaged = test.db.submit(|tx| {
+        insert(tx, 50)?;
+        tx.execute("INSERT INTO f VALUES ('d')", ())
+    });
+    let after = neighbour(&test.db, 2);
+    held.release().wait().unwrap();
+    before.wait().unwrap();
+    let damaged = damaged.wait();
+    assert!(matches!(damaged, Err(Failure::Rejected(_))), "{damaged:?}");
+    after.wait().unwrap();
+    neighbour(&test.db, 3).wait().unwrap();
+    assert_eq!(test.ids(), [1, 2, 3]);
+}
+
+/// SQLite refuses the commit of a connection on which it came upon a damaged schema.
+#[test]
+fn for_an_error_that_a_closure_kept_to_itself_loses_one_transaction() {
+    let test = Scratch::with_table();
+    let held = hold(&test.db);
+    let before = neighbour(&test.db, 1);
+    let odd = test.db.submit(|tx| {
+        insert(tx, 50)?;
+        tx.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
+        Done::Ok(())
+    });
+    let after = neighbour(&test.db, 2);
+    held.release().wait().unwrap();
+    before.wait().unwrap();
+    let plain = plain_loses_it(&test);
+    let odd = odd.wait();
+    assert_eq!(matches!(odd, Err(Failure::Rejected(_))), plain, "{odd:?}");
+    after.wait().unwrap();
+    assert!(!test.ids().contains(&50) || !plain);
+}
+
+fn plain_loses_it(test: &Scratch) -> bool {
+    let plain = rusqlite::Connection::open(test.folder().join("plain.db")).unwrap();
+    plain.execute_batch("CREATE TABLE t (id); BEGIN; INSERT INTO t VALUES (1)").unwrap();
+    plain.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
+    plain.execute_batch("COMMIT").is_err()
+}
