@@ -41,7 +41,9 @@ pub(crate) fn open_for_exclusive(
     guard: &Arc<Guard>,
     busy_timeout: Duration,
 ) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // It may attach a database that is to be created; this one may not be created again.
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, path.exists());
     let mut connection = Connection::open_with_flags(path, flags)?;
     prepare_writer(&mut connection, guard, busy_timeout)?;
     Ok(connection)

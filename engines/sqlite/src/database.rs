@@ -87,11 +87,11 @@ impl Database {
         self.submission().bytes(bytes).submit(move |tx| tx.run(&statements))
     }
 
-    /// Gives `run` the writing connection alone, between groups and outside any transaction, for
-    /// what cannot share one: `PRAGMA`, `VACUUM`, `ATTACH`, or a transaction of its own. Schema
-    /// changes work in ordinary transactions too. What durability rests on (`synchronous`,
-    /// `journal_mode`, `locking_mode`, `wal_autocheckpoint`) cannot be set; what was attached is
-    /// detached at its end, and what is temporary is deleted.
+    /// Gives `run` a connection of its own, between groups and outside any transaction, for what
+    /// cannot share one: `PRAGMA`, `VACUUM`, `ATTACH`, or a transaction of its own. Schema changes
+    /// work in ordinary transactions too. The connection is closed afterwards: what was set on it or
+    /// attached, and what is temporary, ends with it. What durability rests on (`synchronous`,
+    /// `journal_mode`, `locking_mode`, `wal_autocheckpoint`) cannot be set.
     ///
     /// # Durability
     ///
@@ -117,7 +117,9 @@ impl Database {
     /// committed and not yet flushed; [`read_durable`](Self::read_durable) sees only what is
     /// durable when it returns. Waits while every reading connection is lent, but not inside another
     /// read or a transaction, where that could be a wait for itself: there it opens one more.
-    /// `ATTACH` and temporary tables are refused.
+    /// `ATTACH` and temporary tables are refused. A connection on which the closure set something (a
+    /// `PRAGMA`, a switch, a limit) is closed and not lent again; we cannot detect functions and
+    /// collations that it registers, which stay on that connection.
     ///
     /// # Errors
     ///

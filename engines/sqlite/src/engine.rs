@@ -252,8 +252,13 @@ impl<'g> Execution<'g> {
         self.roll_back()?;
         let as_before = self.rerun(group, before)?;
         match odd {
-            Verdict::Clean | Verdict::Dirty if as_before => Ok(()),
-            Verdict::RolledBack(Ran::Panicked | Ran::NotCalled) if as_before => Ok(()),
+            Verdict::Clean
+            | Verdict::Dirty
+            | Verdict::RolledBack(Ran::Panicked | Ran::NotCalled)
+                if as_before =>
+            {
+                Ok(())
+            }
             Verdict::Refused(cause) if as_before => {
                 group.reject(member, cause);
                 Ok(())
@@ -342,6 +347,7 @@ impl<'g> Execution<'g> {
         drop(inside);
         self.guard.end_member();
         let left = self.tx.end_member();
+        let is_spoiled = self.tx.take_spoiled();
         if left.cursor && self.connection().is_busy() {
             // A cursor left open would lock its table for those who follow.
             ffi::reset_statements(self.connection());
@@ -363,7 +369,7 @@ impl<'g> Execution<'g> {
         }
         let unsatisfied = ffi::has_unsatisfied_foreign_keys(connection);
         if ran == Ran::Completed {
-            let reason = match (turned_switch, left.savepoint, unsatisfied) {
+            let reason = match (turned_switch, is_spoiled, unsatisfied) {
                 (true, ..) => Error::ConfigurationChanged,
                 (_, true, _) => Error::SavepointKept,
                 (_, _, true) => Error::ForeignKey,
@@ -371,8 +377,7 @@ impl<'g> Execution<'g> {
             };
             return Verdict::Refused(Arc::new(reason));
         }
-        let traceless =
-            !left.trace && !unsatisfied && connection.total_changes() == changes_before;
+        let traceless = !left.trace && !unsatisfied && connection.total_changes() == changes_before;
         if traceless { Verdict::Clean } else { Verdict::Dirty }
     }
 
@@ -402,13 +407,13 @@ impl<'g> Execution<'g> {
 
     /// Whether the database has virtual tables, if its schema is another than at the last look.
     fn look_for_virtual_tables(&self) -> rusqlite::Result<()> {
-        let ask = |sql| {
-            self.connection().prepare_cached(sql)?.query_row((), |row| row.get::<_, i64>(0))
-        };
+        let ask =
+            |sql| self.connection().prepare_cached(sql)?.query_row((), |row| row.get::<_, i64>(0));
         let version = Some(ask("PRAGMA schema_version")?);
         if self.ground.schema_looked_at.get() != version {
-            let virtual_tables =
-                ask("SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0")?;
+            let virtual_tables = ask(
+                "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
+            )?;
             self.guard.set_virtual_tables(virtual_tables > 0);
             self.ground.schema_looked_at.set(version);
         }

@@ -60,9 +60,7 @@ pub(crate) fn switch(connection: &Connection, switch: i32, value: i32) -> Option
     // SAFETY: the handle is valid as above. The switches from the first on take an `int` and a
     // pointer to one, which outlives the call; to an unknown number SQLite answers with an error
     // and reads no argument.
-    let code = unsafe {
-        ffi::sqlite3_db_config(connection.handle(), switch, value, &raw mut now)
-    };
+    let code = unsafe { ffi::sqlite3_db_config(connection.handle(), switch, value, &raw mut now) };
     (code == ffi::SQLITE_OK).then_some(now)
 }
 

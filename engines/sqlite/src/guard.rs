@@ -264,7 +264,8 @@ pub(crate) fn changes_temp(context: &AuthContext<'_>) -> bool {
 /// runs some by itself, inside statements that change the schema and in its virtual tables.
 pub(crate) fn is_harmless_pragma(context: &AuthContext<'_>) -> bool {
     let AuthAction::Pragma { pragma_name, pragma_value } = context.action else { return false };
-    let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(pragma_name));
+    let is_one_of =
+        |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(pragma_name));
     is_one_of(&PRAGMAS_THAT_TELL) || pragma_value.is_none() && is_one_of(&PRAGMAS_ASKED)
 }
 

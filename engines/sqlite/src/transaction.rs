@@ -94,8 +94,6 @@ pub(crate) struct Left {
     pub(crate) cursor: bool,
     /// A change of the database that `total_changes()` does not show.
     pub(crate) trace: bool,
-    /// A savepoint that should have been undone.
-    pub(crate) savepoint: bool,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -356,13 +354,16 @@ impl<'g> Transaction<'g> {
     pub(crate) fn end_member(&self) -> Left {
         self.savepoints_open.set(0);
         let anything = self.is_lent.replace(false);
-        let savepoint = self.is_spoiled.replace(false);
         Left {
             anything,
             cursor: self.is_statement_lent.replace(false) || anything,
-            trace: self.left_a_trace.replace(false) || anything || savepoint,
-            savepoint,
+            trace: self.left_a_trace.replace(false) || anything,
         }
+    }
+
+    /// Whether a savepoint of the member could not be ended as it should; forgets it.
+    pub(crate) fn take_spoiled(&self) -> bool {
+        self.is_spoiled.replace(false)
     }
 
     /// Runs plain data: each statement in turn.
@@ -418,9 +419,9 @@ impl Undo<'_, '_> {
             return if keep { Err(rolled_back()) } else { Ok(()) };
         }
         let verbs: &[&str] = if keep { &["RELEASE"] } else { &["ROLLBACK TO", "RELEASE"] };
-        let ended = verbs.iter().try_for_each(|verb| {
-            uninterrupted(|| self.tx.speak(&format!("{verb} {}", self.name)))
-        });
+        let ended = verbs
+            .iter()
+            .try_for_each(|verb| uninterrupted(|| self.tx.speak(&format!("{verb} {}", self.name))));
         if ended.is_err() {
             // The closure may keep the error to itself; its transaction must not be kept.
             self.tx.is_spoiled.set(true);

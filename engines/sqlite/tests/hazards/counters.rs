@@ -114,7 +114,11 @@ fn full_text_of_a_neighbour_is_not_counted() {
             Done::Ok((made, seen))
         });
         alone_and_behind(&schema, fills, |tx| {
-            let sql = ["CREATE TABLE made (x)", "INSERT INTO f VALUES ('h')", "DROP TABLE made"];
+            let sql = [
+                "CREATE TABLE made (x)",
+                "INSERT INTO f (rowid, x) VALUES (9, 'h')",
+                "DROP TABLE made",
+            ];
             tx.run(&sql.map(|sql| Statement::new(sql, [])))
         });
     }

@@ -57,3 +57,22 @@ fn plain_loses_it(test: &Scratch) -> bool {
     plain.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
     plain.execute_batch("COMMIT").is_err()
 }
+
+/// SQLite remembers the damage until the next commit, whoever's that is.
+#[test]
+fn for_an_error_of_one_that_failed_loses_nobody_else() {
+    let test = Scratch::with_table();
+    let held = hold(&test.db);
+    let before = neighbour(&test.db, 1);
+    let odd = test.db.submit(|tx| {
+        tx.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
+        insert(tx, 50)?;
+        Err::<(), _>(rusqlite::Error::InvalidQuery)
+    });
+    let after = neighbour(&test.db, 2);
+    held.release().wait().unwrap();
+    before.wait().unwrap();
+    odd.wait().unwrap_err();
+    after.wait().unwrap();
+    assert_eq!(test.ids(), [1, 2]);
+}
