@@ -57,24 +57,17 @@ use summary::counted;
 /// A [`Problem`] with its exit code and sentence.
 pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     if let Some((engine, path)) = options.keyed_target() {
-        if !engine.is_built_in() {
-            return Err(Problem::environment(format!(
-                "this program was built without {}; build it with `cargo build --release --features {engine}`",
-                engine.title()
-            )));
-        }
         #[cfg(feature = "keyed")]
         return keyed::run(options, engine, &path);
         #[cfg(not(feature = "keyed"))]
-        return Err(Problem::environment(format!("cannot open {}", path.display())));
+        drop(path);
+        #[cfg(not(feature = "keyed"))]
+        return Err(not_built_in(engine.title(), engine.name()));
     }
     options.check_without_key()?;
     if let Some((engine, url)) = options.server_target() {
         if !engine.is_built_in() {
-            return Err(Problem::environment(format!(
-                "this program was built without {}; build it with `cargo build --release --features {engine}`",
-                engine.title()
-            )));
+            return Err(not_built_in(engine.title(), engine.name()));
         }
         return server::run(options, engine, url);
     }
@@ -97,6 +90,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let reached = Reached::behind(&beginning.entry, rejects);
     let pipeline = Pipeline::new(database, path.clone(), plan, options.in_flight, reached);
     course::run(options, &mut stream, pipeline, beginning)
+}
+
+/// The problem of an engine that this program was built without.
+fn not_built_in(engine: &str, feature: &str) -> Problem {
+    Problem::environment(format!(
+        "this program was built without {engine}; build it with `cargo build --release --features {feature}`"
+    ))
 }
 
 fn open_database(options: &Options) -> Result<Database, Problem> {

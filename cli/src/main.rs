@@ -3,10 +3,8 @@
 //! Each subcommand lives in a module of its own and returns how the program ends; this file only
 //! parses the command line and turns that end into an exit code.
 
-mod bench;
 mod exit;
 mod ingest;
-mod report;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -27,17 +25,12 @@ struct Arguments {
 enum Command {
     /// Load CSV, NDJSON or SQL lines into a SQLite table, every record its own durable transaction
     Ingest(Box<ingest::Options>),
-    /// Measure what durable transactions cost on this machine and its disk
-    Bench(Box<bench::Options>),
-    Report(report::Options),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let end = match &arguments.command {
         Command::Ingest(options) => ingest::run(options),
-        Command::Bench(options) => return bench::run(options),
-        Command::Report(options) => report::run(options),
     };
     match end {
         Ok(exit) => exit.into(),

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{
-    program,
+    program::{self, Programs},
     root::{documents, read, root},
 };
 
@@ -51,20 +51,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Fails when anything in the documentation is stale or wrong.
 pub(crate) fn check() -> Result<()> {
-    let program = program::groupcommit(false)?;
+    let programs = Programs::build()?;
+    let program = &programs.groupcommit;
     let mut problems = Vec::new();
     for path in documents()? {
         let text = read(&path)?;
         let document = markdown::Document::parse(&text);
-        blocks::check(&path, &text, &program, &mut problems)?;
+        blocks::check(&path, &text, program, &mut problems)?;
         links::check(&path, &document, &mut problems)?;
-        commands::check(&path, &document, &program, &mut problems)?;
+        commands::check(&path, &document, &programs, &mut problems)?;
         sources::check_paths(&path, &document, &mut problems);
         sources::check_versions(&path, &text, &mut problems)?;
     }
     sources::check_map(&mut problems)?;
     sources::check_promises(&mut problems)?;
-    transcript::check(&program, &mut problems)?;
+    transcript::check(program, &mut problems)?;
     if problems.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::{program, root::root};
 /// Where the findings go.
 const SUMMARY: &str = "docs/measured/experiments.md";
 
-/// Each a run of `groupcommit bench`, and so a chapter. The delays show a slower disk.
+/// Each a run of `groupcommit-bench`, and so a chapter. The delays show a slower disk.
 const RUNS: [&[&str]; 4] = [
     &[
         "write",
@@ -46,12 +46,11 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3, "a median needs --repeat 3 at least");
-    let program = program::groupcommit(true)?;
+    let program = program::bench(&[], true)?;
     let mut folders = Vec::new();
     for run in RUNS {
         let out = options.out.join(run[0]);
         let status = Command::new(&program)
-            .arg("bench")
             .args(run)
             .args(["--repeat", &options.repeat.to_string()])
             .args(["--seconds-limit", &options.seconds_limit.to_string()])
@@ -60,8 +59,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .arg("--out")
             .arg(&out)
             .status()
-            .context("cannot start groupcommit")?;
-        ensure!(status.success(), "`groupcommit bench {}` ended with {status}", run.join(" "));
+            .context("cannot start groupcommit-bench")?;
+        ensure!(status.success(), "`groupcommit-bench {}` ended with {status}", run.join(" "));
         folders.push(out);
     }
     let status = Command::new(&program)
@@ -70,8 +69,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .arg("--out")
         .arg(&options.out)
         .status()
-        .context("cannot start groupcommit")?;
-    ensure!(status.success(), "`groupcommit report` ended with {status}");
+        .context("cannot start groupcommit-bench")?;
+    ensure!(status.success(), "`groupcommit-bench report` ended with {status}");
     let summary = options.out.join("summary.md");
     fs::copy(&summary, root().join(SUMMARY))
         .with_context(|| format!("cannot copy {} to {SUMMARY}", summary.display()))?;

@@ -82,7 +82,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3 && options.repeat_wal >= 3, "a median needs 3 repeats at least");
     ensure!(libclang::is_there(), "{}", libclang::MISSING);
-    let program = program()?;
+    let program = program::bench(&FEATURES, true)?;
     let parent = program.parent().context("a program lies in a folder")?;
     let folder = tempfile::tempdir_in(options.dir.as_deref().unwrap_or(parent))
         .context("cannot create a folder for the databases")?;
@@ -118,7 +118,6 @@ impl Session<'_> {
             None => self.folder.join(name),
         };
         let status = Command::new(self.program)
-            .arg("bench")
             .args(arguments)
             .args(["--seconds-limit", &self.options.seconds_limit.to_string()])
             .arg("--dir")
@@ -126,10 +125,10 @@ impl Session<'_> {
             .arg("--out")
             .arg(&out)
             .status()
-            .context("cannot start groupcommit")?;
+            .context("cannot start groupcommit-bench")?;
         ensure!(
             status.success(),
-            "`groupcommit bench {}` ended with {status}",
+            "`groupcommit-bench {}` ended with {status}",
             arguments.join(" ")
         );
         Ok(Results::load(&out)?)
@@ -170,8 +169,8 @@ impl Session<'_> {
             .arg("--out")
             .arg(out)
             .status()
-            .context("cannot start groupcommit")?;
-        ensure!(status.success(), "`groupcommit report` ended with {status}");
+            .context("cannot start groupcommit-bench")?;
+        ensure!(status.success(), "`groupcommit-bench report` ended with {status}");
         Ok(())
     }
 
@@ -191,6 +190,6 @@ impl Session<'_> {
         };
         let rejected = records::Rejections { lmdb: probe("lmdb")?, rocksdb: probe("rocksdb")? };
         measured::save(records::REJECTED, &rejected)?;
-        transcript::record(self.program)
+        transcript::record(&program()?)
     }
 }

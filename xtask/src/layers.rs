@@ -31,7 +31,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ),
     ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit", "groupcommit-bridge"]),
-    ("groupcommit-cli", &["groupcommit", "groupcommit-lab"]),
+    ("groupcommit-cli", &["groupcommit"]),
     (
         "groupcommit-testkit-power",
         &["groupcommit-core", "groupcommit-sqlite", "groupcommit-lmdb", "groupcommit-rocksdb"],

@@ -52,6 +52,7 @@ const KILL_TEST: (&str, &str, &str) = ("groupcommit-cli", "kill", "any_moment_ca
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3, "a median needs --repeat 3 at least");
     let program = program::groupcommit(true)?;
+    let bench_program = program::bench(&[], true)?;
     let xtask = program::build("xtask", "xtask", true)?;
     let parent = program.parent().unwrap_or(root());
     let dir = options.dir.as_deref().unwrap_or(parent);
@@ -64,10 +65,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let conditions = "wal,groupcommit-blocking,groupcommit-async";
     let settings =
         ["--batch", "1,10,100,1000", "--in-flight", in_flight, "--conditions", conditions];
-    let write = bench(&program, options, folder, &settings)?;
+    let write = bench(&bench_program, options, folder, &settings)?;
     measured::save(measured::WRITE, &write)?;
     let settings = ["--batch", "1", "--threads", "25", "--conditions", "wal,groupcommit-blocking"];
-    let threads = bench(&program, options, folder, &settings)?;
+    let threads = bench(&bench_program, options, folder, &settings)?;
     measured::save(measured::THREADS, &threads)?;
 
     let mut ingest = None;
@@ -89,11 +90,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     docs::write()
 }
 
-/// Runs `groupcommit bench write` and condenses its records.
+/// Runs `groupcommit-bench write` and condenses its records.
 fn bench(program: &Path, options: &Options, folder: &Path, settings: &[&str]) -> Result<Medians> {
     let out = folder.join("records");
     let status = Command::new(program)
-        .args(["bench", "write", "--rows", &options.rows.to_string()])
+        .args(["write", "--rows", &options.rows.to_string()])
         .args(["--repeat", &options.repeat.to_string()])
         .args(["--seconds-limit", &options.seconds_limit.to_string()])
         .args(settings)
@@ -102,8 +103,8 @@ fn bench(program: &Path, options: &Options, folder: &Path, settings: &[&str]) ->
         .arg("--dir")
         .arg(folder)
         .status()
-        .context("cannot start groupcommit")?;
-    ensure!(status.success(), "`groupcommit bench write` ended with {status}");
+        .context("cannot start groupcommit-bench")?;
+    ensure!(status.success(), "`groupcommit-bench write` ended with {status}");
     Medians::of(Results::load(&out)?)
 }
 

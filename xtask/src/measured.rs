@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::root::{read, root};
 
-/// Records of `groupcommit bench write` with one thread that submits.
+/// Records of `groupcommit-bench write` with one thread that submits.
 pub(crate) const WRITE: &str = "docs/measured/write.json";
 /// The same with many threads.
 pub(crate) const THREADS: &str = "docs/measured/threads.json";

@@ -135,7 +135,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3, "a median needs --repeat 3 at least");
-    let program = program::build_with("groupcommit-cli", "groupcommit", &FEATURES, true)?;
+    let program = program::bench(&FEATURES, true)?;
     let xtask = program::build_with("xtask", "xtask", &FEATURES, true)?;
     let temporary = std::env::temp_dir();
     let folder = tempfile::tempdir_in(options.dir.as_deref().unwrap_or(&temporary))
@@ -238,7 +238,7 @@ impl Session<'_> {
     ) -> Result<(Results, PathBuf)> {
         let out = self.out.join(name);
         let mut command = Command::new(self.program);
-        command.arg("bench").args(arguments);
+        command.args(arguments);
         command.args(["--repeat", &self.options.repeat.to_string()]);
         if let Some(url) = url {
             command.args(["--url", url]);
@@ -249,10 +249,10 @@ impl Session<'_> {
             .arg("--out")
             .arg(&out)
             .status()
-            .context("cannot start groupcommit")?;
+            .context("cannot start groupcommit-bench")?;
         ensure!(
             status.success(),
-            "`groupcommit bench {}` on {name} ended with {status}",
+            "`groupcommit-bench {}` on {name} ended with {status}",
             arguments.join(" ")
         );
         Ok((Results::load(&out)?, out))
@@ -295,8 +295,8 @@ impl Session<'_> {
             .arg("--out")
             .arg(self.out)
             .status()
-            .context("cannot start groupcommit")?;
-        ensure!(status.success(), "`groupcommit report` ended with {status}");
+            .context("cannot start groupcommit-bench")?;
+        ensure!(status.success(), "`groupcommit-bench report` ended with {status}");
         Ok(())
     }
 }

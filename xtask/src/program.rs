@@ -1,4 +1,4 @@
-//! The `groupcommit` program as the other commands need it: built, and run.
+//! The programs of the workspace as the other commands need them: built, and run.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,6 +8,21 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::root::root;
+
+/// The programs that the documentation shows.
+pub(crate) struct Programs {
+    /// `groupcommit`.
+    pub(crate) groupcommit: PathBuf,
+    /// `groupcommit-bench`.
+    pub(crate) bench: PathBuf,
+}
+
+impl Programs {
+    /// Builds both for development.
+    pub(crate) fn build() -> Result<Self> {
+        Ok(Self { groupcommit: groupcommit(false)?, bench: bench(&[], false)? })
+    }
+}
 
 /// `cargo`, in the project's root.
 pub(crate) fn cargo() -> Command {
@@ -53,6 +68,11 @@ pub(crate) fn build_with(
 /// The `groupcommit` program.
 pub(crate) fn groupcommit(release: bool) -> Result<PathBuf> {
     build("groupcommit-cli", "groupcommit", release)
+}
+
+/// The `groupcommit-bench` program, with features of the lab.
+pub(crate) fn bench(features: &[&str], release: bool) -> Result<PathBuf> {
+    build_with("groupcommit-lab", "groupcommit-bench", features, release)
 }
 
 /// What `program arguments` writes to standard output.

@@ -92,7 +92,6 @@ fn command_line() {
                 }
                 assert!(options.in_flight >= 1 && options.sample >= 1);
             }
-            Ok(_) => {}
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     });

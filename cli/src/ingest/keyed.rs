@@ -19,14 +19,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use groupcommit::{Failure, Rejected, Stats, Submit, Terms, Ticket};
-use groupcommit_lab::engine::Engine;
 
 use crate::exit::{Exit, Problem, explain};
 use crate::ingest::begin::{Beginning, previous};
 use crate::ingest::course::{self, Destination, Reached};
 use crate::ingest::job::{Job, Shape, Work};
 use crate::ingest::ledger::Reject;
-use crate::ingest::options::{Encoding, Format, Layout, Options};
+#[cfg(not(all(feature = "lmdb", feature = "rocksdb")))]
+use crate::ingest::not_built_in;
+use crate::ingest::options::{Encoding, Format, KeyedEngine, Layout, Options};
 use crate::ingest::progress::Progress;
 use crate::ingest::record::Record;
 use crate::ingest::rejects::RejectsFile;
@@ -43,16 +44,14 @@ const TABLE: &str = "records";
 ///
 /// # Errors
 /// A [`Problem`] with its exit code and sentence.
-pub(crate) fn run(options: &Options, engine: Engine, path: &Path) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options, engine: KeyedEngine, path: &Path) -> Result<Exit, Problem> {
     match engine {
         #[cfg(feature = "lmdb")]
-        Engine::Lmdb => ingest_into::<lmdb::Lmdb>(options, path),
+        KeyedEngine::Lmdb => ingest_into::<lmdb::Lmdb>(options, path),
         #[cfg(feature = "rocksdb")]
-        Engine::Rocksdb => ingest_into::<rocksdb::Rocksdb>(options, path),
-        other => Err(Problem::environment(format!(
-            "{} does not keep records under a key: give the path of the database alone",
-            other.title()
-        ))),
+        KeyedEngine::Rocksdb => ingest_into::<rocksdb::Rocksdb>(options, path),
+        #[cfg(not(all(feature = "lmdb", feature = "rocksdb")))]
+        missing => Err(not_built_in(missing.title(), missing.name())),
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use groupcommit::sql;
-use groupcommit_lab::engine::Engine;
 
 use crate::exit::{Problem, explain};
 use crate::ingest::value::Kind;
@@ -162,6 +161,33 @@ impl Format {
     }
 }
 
+/// An engine that keeps records under keys, given as `ENGINE:PATH`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyedEngine {
+    /// LMDB, with the feature `lmdb`.
+    Lmdb,
+    /// RocksDB, with the feature `rocksdb`.
+    Rocksdb,
+}
+
+impl KeyedEngine {
+    /// The name in `ENGINE:PATH`, and of the feature.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lmdb => "lmdb",
+            Self::Rocksdb => "rocksdb",
+        }
+    }
+
+    /// The name in sentences.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Lmdb => "LMDB",
+            Self::Rocksdb => "RocksDB",
+        }
+    }
+}
+
 /// The format and delimiter that apply, by option, else by file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -173,9 +199,10 @@ pub(crate) struct Layout {
 
 impl Options {
     /// The key-value engine and the path, where the database is given as `ENGINE:PATH`.
-    pub(crate) fn keyed_target(&self) -> Option<(Engine, PathBuf)> {
-        let (engine, path) = self.database.to_str()?.split_once(':')?;
-        let engine = engine.parse().ok().filter(|engine: &Engine| engine.is_keyed())?;
+    pub(crate) fn keyed_target(&self) -> Option<(KeyedEngine, PathBuf)> {
+        let (name, path) = self.database.to_str()?.split_once(':')?;
+        let engine = [KeyedEngine::Lmdb, KeyedEngine::Rocksdb];
+        let engine = engine.into_iter().find(|engine| engine.name() == name)?;
         Some((engine, path.into()))
     }
 

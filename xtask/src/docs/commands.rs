@@ -1,5 +1,5 @@
-//! Commands in the documentation: every subcommand and option of `groupcommit` and `cargo` that it
-//! shows exists.
+//! Commands in the documentation: every subcommand and option of our programs and of `cargo` that
+//! it shows exists.
 //!
 //! A command is a line of a code block marked `sh`, a line that begins with `$ ` in any other
 //! block, or inline code that begins with the name of one of the programs.
@@ -12,16 +12,16 @@ use clap::Parser;
 use crate::{
     Arguments,
     docs::{Problem, markdown::Document},
-    program,
+    program::{self, Programs},
 };
 
 pub(crate) fn check(
     path: &Path,
     document: &Document,
-    program: &Path,
+    programs: &Programs,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
-    let mut helps = Helps { program, known: HashMap::new() };
+    let mut helps = Helps { programs, known: HashMap::new() };
     for (line, command) in commands(document) {
         let Some(words) = shlex::split(&command) else {
             problems.push(Problem::new(path, line, format!("`{command}` has an open quote")));
@@ -51,8 +51,11 @@ fn commands(document: &Document) -> Vec<(usize, String)> {
     }
     for inline in &document.inline {
         let mut words = inline.value.split_whitespace();
-        let is_command = matches!(words.next(), Some("groupcommit" | "cargo"))
-            && words.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
+        let is_command =
+            matches!(words.next(), Some("groupcommit" | "groupcommit-bench" | "cargo"))
+                && words
+                    .next()
+                    .is_some_and(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
         if is_command {
             commands.push((inline.line, inline.value.clone()));
         }
@@ -62,7 +65,7 @@ fn commands(document: &Document) -> Vec<(usize, String)> {
 
 /// The help texts of what is named, asked for once.
 struct Helps<'a> {
-    program: &'a Path,
+    programs: &'a Programs,
     known: HashMap<Vec<String>, String>,
 }
 
@@ -71,17 +74,23 @@ impl Helps<'_> {
     fn fault(&mut self, words: &[String]) -> Result<Option<String>> {
         let words: Vec<&str> = words.iter().map(String::as_str).take_while(|w| *w != "#").collect();
         match words.as_slice() {
-            ["groupcommit", rest @ ..] => self.fault_of_program(rest),
+            ["groupcommit", rest @ ..] => self.fault_of_program(&self.programs.groupcommit, rest),
+            ["groupcommit-bench", rest @ ..] => self.fault_of_program(&self.programs.bench, rest),
             ["cargo", "xtask", rest @ ..] => Ok(fault_of_xtask(rest)),
             ["cargo", "run", rest @ ..] => {
                 let (own, passed) = split_at_dashes(rest);
                 if let Some(fault) = self.fault_of_cargo("run", own)? {
                     return Ok(Some(fault));
                 }
-                // With `--example` or `--package` it is another program's command line.
-                let ours =
-                    !own.iter().any(|word| matches!(*word, "--example" | "--package" | "-p"));
-                if ours { self.fault_of_program(passed) } else { Ok(None) }
+                // With `--example` or another package it is another program's command line.
+                let is_other = |word: &&str| matches!(*word, "--example" | "--package" | "-p");
+                if own.contains(&"groupcommit-lab") {
+                    self.fault_of_program(&self.programs.bench, passed)
+                } else if own.iter().any(is_other) {
+                    Ok(None)
+                } else {
+                    self.fault_of_program(&self.programs.groupcommit, passed)
+                }
             }
             ["cargo", subcommand, rest @ ..] => {
                 self.fault_of_cargo(subcommand, split_at_dashes(rest).0)
@@ -90,11 +99,11 @@ impl Helps<'_> {
         }
     }
 
-    fn fault_of_program(&mut self, words: &[&str]) -> Result<Option<String>> {
+    fn fault_of_program(&mut self, program: &Path, words: &[&str]) -> Result<Option<String>> {
         let mut subcommands: Vec<String> = Vec::new();
         let mut rest = words;
         loop {
-            let help = self.help(&subcommands)?;
+            let help = self.help(program, &subcommands)?;
             let listed = subcommands_in(&help);
             match rest {
                 [next, tail @ ..] if listed.iter().any(|name| name == next) => {
@@ -109,14 +118,15 @@ impl Helps<'_> {
         }
     }
 
-    fn help(&mut self, subcommands: &[String]) -> Result<String> {
-        if let Some(help) = self.known.get(subcommands) {
+    fn help(&mut self, program: &Path, subcommands: &[String]) -> Result<String> {
+        let key = [&[program.display().to_string()], subcommands].concat();
+        if let Some(help) = self.known.get(&key) {
             return Ok(help.clone());
         }
         let mut arguments: Vec<&str> = subcommands.iter().map(String::as_str).collect();
         arguments.push("--help");
-        let help = program::output_of(self.program, &arguments)?;
-        self.known.insert(subcommands.to_vec(), help.clone());
+        let help = program::output_of(program, &arguments)?;
+        self.known.insert(key, help.clone());
         Ok(help)
     }
 

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::measured::{Place, Rejected, Spread3};
 
-/// Records of `groupcommit bench write --engine lmdb`.
+/// Records of `groupcommit-bench write --engine lmdb`.
 pub(super) const LMDB: &str = "docs/measured/lmdb.json";
 /// The same of RocksDB.
 pub(super) const ROCKSDB: &str = "docs/measured/rocksdb.json";
-/// Records of `groupcommit bench wal`.
+/// Records of `groupcommit-bench wal`.
 pub(super) const WAL: &str = "docs/measured/wal.json";
 /// One failing among many, on each.
 pub(super) const REJECTED: &str = "docs/measured/keyed-rejected.json";

@@ -17,9 +17,9 @@ use crate::{
     root::root,
 };
 
-/// Records of `groupcommit bench write` on servers, and of one failing among many.
+/// Records of `groupcommit-bench write` on servers, and of one failing among many.
 const WRITE: &str = "docs/measured/servers-write.json";
-/// Records of `groupcommit bench web`.
+/// Records of `groupcommit-bench web`.
 const WEB: &str = "docs/measured/servers-web.json";
 
 /// Pure write, one entry a server.

@@ -6,7 +6,8 @@ use std::path::Path;
 use groupcommit::lmdb::heed::types::Bytes;
 use groupcommit::lmdb::{Database, Table, Transaction, heed};
 use groupcommit::{Failure, Rejected};
-use groupcommit_lab::engine::Engine;
+
+use crate::ingest::options::KeyedEngine;
 
 use super::store::{Pairs, Space, Store};
 
@@ -37,7 +38,7 @@ impl Store for Lmdb {
     type Spaces = Tables;
     type Error = heed::Error;
 
-    const ENGINE: Engine = Engine::Lmdb;
+    const ENGINE: KeyedEngine = KeyedEngine::Lmdb;
     const KEY_BYTES_MAX: usize = 511;
 
     fn open(path: &Path, table: &str) -> Result<(Database, Tables), Box<dyn Error + Send + Sync>> {

@@ -6,7 +6,8 @@ use std::path::Path;
 use groupcommit::rocksdb::rocksdb::{Direction, IteratorMode, Options};
 use groupcommit::rocksdb::{Database, Error, Snapshot, Transaction};
 use groupcommit::{Failure, Rejected};
-use groupcommit_lab::engine::Engine;
+
+use crate::ingest::options::KeyedEngine;
 
 use super::store::{Pairs, Space, Store};
 
@@ -35,7 +36,7 @@ impl Store for Rocksdb {
     type Spaces = Families;
     type Error = Error;
 
-    const ENGINE: Engine = Engine::Rocksdb;
+    const ENGINE: KeyedEngine = KeyedEngine::Rocksdb;
     /// What RocksDB recommends at most.
     const KEY_BYTES_MAX: usize = 8 << 20;
 

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::Path;
 
 use groupcommit::Submit;
-use groupcommit_lab::engine::Engine;
+
+use crate::ingest::options::KeyedEngine;
 
 /// What a transaction's closure is given by the store `S`.
 pub(crate) type Transaction<'g, S> = <<S as Store>::Database as Submit>::Transaction<'g>;
@@ -33,7 +34,7 @@ pub(crate) trait Store: Sized + 'static {
     type Error: Error + Send + Sync + 'static;
 
     /// Which engine.
-    const ENGINE: Engine;
+    const ENGINE: KeyedEngine;
     /// The longest key in bytes.
     const KEY_BYTES_MAX: usize;
 

@@ -1,4 +1,4 @@
-//! The command line of `groupcommit bench`.
+//! The command line of the experiments.
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
@@ -24,13 +24,6 @@ use groupcommit_lab::write::WriteOptions;
 /// How often each setting is measured, unless the command line says.
 const REPEATS: usize = 3;
 const REPEATS_QUICK: usize = 2;
-
-/// Measure what durable transactions cost on this machine and its disk
-#[derive(Debug, Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    pub(super) experiment: Experiment,
-}
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Experiment {
@@ -97,11 +90,6 @@ pub(super) enum Experiment {
     /// `write`, `mixed`, `threads`, `load` and `web`; on a server without `mixed`; on a key-value engine
     /// without `web`.
     All(AllArguments),
-
-    /// Compare two folders of records of one machine, setting by setting
-    ///
-    /// Figures of different machines are not divided by each other: exit code 2 then.
-    Compare(CompareArguments),
 }
 
 /// What every experiment takes.
@@ -407,15 +395,6 @@ pub(super) struct AllArguments {
     common: CommonArguments,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct CompareArguments {
-    /// Folder of the earlier records
-    pub(super) before: PathBuf,
-
-    /// Folder of the later records
-    pub(super) after: PathBuf,
-}
-
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
@@ -602,8 +581,8 @@ mod tests {
 
     #[derive(Debug, Parser)]
     struct Program {
-        #[command(flatten)]
-        options: Options,
+        #[command(subcommand)]
+        experiment: Experiment,
     }
 
     fn program(arguments: &str) -> Result<Program, clap::Error> {
@@ -612,9 +591,7 @@ mod tests {
 
     fn parse(arguments: &str) -> Result<WriteOptions, clap::Error> {
         let program = program(arguments)?;
-        let Experiment::Write(arguments) = program.options.experiment else {
-            panic!("another experiment")
-        };
+        let Experiment::Write(arguments) = program.experiment else { panic!("another experiment") };
         Ok(arguments.to_options())
     }
 
@@ -629,21 +606,21 @@ mod tests {
             assert_eq!(format!("{found:?}"), format!("{published:?}"));
         };
         let common = Common { command_line: command_line(), ..Common::default() };
-        match program("write").expect("parses").options.experiment {
+        match program("write").expect("parses").experiment {
             Experiment::Write(write) => {
                 check(&write.to_options(), &WriteOptions { common, ..WriteOptions::default() });
             }
             other => panic!("{other:?}"),
         }
         let common = Common { command_line: command_line(), ..Common::default() };
-        match program("mixed").expect("parses").options.experiment {
+        match program("mixed").expect("parses").experiment {
             Experiment::Mixed(mixed) => {
                 check(&mixed.to_options(), &MixedOptions { common, ..MixedOptions::default() });
             }
             other => panic!("{other:?}"),
         }
         let common = Common { command_line: command_line(), ..Common::default() };
-        match program("threads").expect("parses").options.experiment {
+        match program("threads").expect("parses").experiment {
             Experiment::Threads(threads) => {
                 let published = ThreadsOptions { common, ..ThreadsOptions::default() };
                 check(&threads.to_options(), &published);
@@ -651,21 +628,21 @@ mod tests {
             other => panic!("{other:?}"),
         }
         let common = Common { command_line: command_line(), ..WalOptions::default().common };
-        match program("wal").expect("parses").options.experiment {
+        match program("wal").expect("parses").experiment {
             Experiment::Wal(wal) => {
                 check(&wal.to_options(), &WalOptions { common, ..WalOptions::default() });
             }
             other => panic!("{other:?}"),
         }
         let common = Common { command_line: command_line(), ..Common::default() };
-        match program("web").expect("parses").options.experiment {
+        match program("web").expect("parses").experiment {
             Experiment::Web(web) => {
                 let common = Common { command_line: command_line(), ..Common::default() };
                 check(&web.to_options(), &WebOptions { common, ..WebOptions::default() });
             }
             other => panic!("{other:?}"),
         }
-        match program("load").expect("parses").options.experiment {
+        match program("load").expect("parses").experiment {
             Experiment::Load(load) => {
                 check(&load.to_options(), &LoadOptions { common, ..LoadOptions::default() });
             }

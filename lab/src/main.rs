@@ -1,21 +1,22 @@
-//! `groupcommit bench`: the lab's experiments from the command line.
+//! The `groupcommit-bench` program: runs the experiments and draws reports from their records.
 //!
-//! The tables go to standard output, progress to standard error, the records to the folder given
-//! by `--out`.
+//! Tables go to standard output and progress to standard error. Exit codes: 0 measured and verified;
+//! 2 wrong usage, a refusing environment, or rows that do not add up; 130 stopped by Ctrl-C.
 
 mod arguments;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
+use clap::{Parser, Subcommand};
 use groupcommit_lab::all::run_all;
 use groupcommit_lab::compare::comparison;
 use groupcommit_lab::load::run_load;
 use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
 use groupcommit_lab::mixed::run_mixed;
+use groupcommit_lab::report::write_report;
 use groupcommit_lab::table::{describe, tables};
 use groupcommit_lab::threads::run_threads;
 use groupcommit_lab::wal::run_wal;
@@ -23,13 +24,9 @@ use groupcommit_lab::web::run_web;
 use groupcommit_lab::write::run_write;
 use groupcommit_lab::{Common, Event, LabError};
 
-use crate::exit::explain;
 use arguments::Experiment;
 
-pub(crate) use arguments::Options;
-
-/// Measured, but not to be relied on, or not measured at all: usage, environment, or rows that do
-/// not add up.
+/// Wrong usage, a refusing environment, or rows that do not add up.
 const EXIT_FAILED: u8 = 2;
 
 /// Stopped by a signal: 128 + SIGINT, as shells count.
@@ -38,86 +35,127 @@ const EXIT_INTERRUPTED: i32 = 130;
 /// How often to try to remove databases that are still being written.
 const REMOVAL_ATTEMPTS: usize = 100;
 
-/// Runs the experiment asked for.
-pub(crate) fn run(options: &Options) -> ExitCode {
-    match &options.experiment {
+/// Measure what durable transactions cost on this machine and its disk
+#[derive(Debug, Parser)]
+#[command(name = "groupcommit-bench", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it lives as long as the program")]
+enum Command {
+    #[command(flatten)]
+    Measure(Experiment),
+
+    /// Compare two folders of records of one machine, setting by setting
+    ///
+    /// Records of different machines are refused with exit code 2.
+    Compare {
+        /// Folder of the earlier records
+        before: PathBuf,
+
+        /// Folder of the later records
+        after: PathBuf,
+    },
+
+    /// Draw records as a page with charts and tables
+    ///
+    /// Writes report.html, one file that needs no network and no script; the findings and first
+    /// tables as summary.md, the charts as charts/*.svg and the records as csv/*.csv. Each folder
+    /// becomes a chapter; nothing is compared between chapters.
+    Report {
+        /// Folders with results.json, as given by --out
+        #[arg(value_name = "DIR", required = true)]
+        folders: Vec<PathBuf>,
+
+        /// Folder for the report [default: the first DIR]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Measure(experiment) => measure(&experiment),
+        Command::Compare { before, after } => compare(&before, &after),
+        Command::Report { folders, out } => report(&folders, out.as_deref()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(io::stderr(), &format!("groupcommit-bench: {error:#}"));
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn compare(before: &Path, after: &Path) -> anyhow::Result<()> {
+    say(io::stdout(), &comparison(&Results::load(before)?, &Results::load(after)?)?);
+    Ok(())
+}
+
+fn report(folders: &[PathBuf], out: Option<&Path>) -> anyhow::Result<()> {
+    let report = write_report(folders, out.unwrap_or(&folders[0]))?;
+    say(io::stdout(), &report.page.display().to_string());
+    Ok(())
+}
+
+fn measure(experiment: &Experiment) -> anyhow::Result<()> {
+    match experiment {
         Experiment::Write(arguments) => {
             let options = arguments.to_options();
-            measure(&options.common, |observe| run_write(&options, observe))
+            run(&options.common, |observe| run_write(&options, observe))
         }
         Experiment::Mixed(arguments) => {
             let options = arguments.to_options();
-            measure(&options.common, |observe| run_mixed(&options, observe))
+            run(&options.common, |observe| run_mixed(&options, observe))
         }
         Experiment::Threads(arguments) => {
             let options = arguments.to_options();
-            measure(&options.common, |observe| run_threads(&options, observe))
+            run(&options.common, |observe| run_threads(&options, observe))
         }
         Experiment::Load(arguments) => {
             let options = arguments.to_options();
-            measure(&options.common, |observe| run_load(&options, observe))
+            run(&options.common, |observe| run_load(&options, observe))
         }
         Experiment::Wal(arguments) => {
             let options = arguments.to_options();
-            measure(&options.common, |observe| run_wal(&options, observe))
+            run(&options.common, |observe| run_wal(&options, observe))
         }
         Experiment::Web(arguments) => {
             let options = arguments.to_options();
-            measure(&options.common, |observe| run_web(&options, observe))
+            run(&options.common, |observe| run_web(&options, observe))
         }
-        Experiment::Compare(arguments) => compare(&arguments.before, &arguments.after),
         Experiment::All(arguments) => {
             let options = arguments.to_options();
-            measure(&options.write.common, |observe| run_all(&options, observe))
+            run(&options.write.common, |observe| run_all(&options, observe))
         }
     }
 }
 
-fn compare(before: &Path, after: &Path) -> ExitCode {
-    let load = |folder| Results::load(folder);
-    let compared = load(before).and_then(|before| comparison(&before, &load(after)?));
-    match compared {
-        Ok(table) => {
-            say(io::stdout(), &table);
-            ExitCode::SUCCESS
-        }
-        Err(error) => failed(&error),
-    }
-}
-
-fn failed(error: &LabError) -> ExitCode {
-    say(io::stderr(), &format!("groupcommit: {}", explain(error)));
-    ExitCode::from(EXIT_FAILED)
-}
-
-/// Runs `experiment`, tells how far it is, and prints its tables.
-fn measure(
+/// Runs `experiment`, prints its progress and then its tables.
+fn run(
     common: &Common,
     experiment: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<Results, LabError>,
-) -> ExitCode {
+) -> anyhow::Result<()> {
     let databases = Arc::new(Mutex::new(None));
-    if let Err(error) = clean_up_when_interrupted(&databases, &common.out) {
-        say(io::stderr(), &format!("groupcommit: could not listen for Ctrl-C: {error}"));
-        return ExitCode::from(EXIT_FAILED);
-    }
+    clean_up_when_interrupted(&databases, &common.out)?;
     let mut observe = |event: Event<'_>| {
         if let Event::Prepared(_, folder) = event {
             *databases.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder.to_owned());
         }
-        report(event);
+        progress(event);
     };
-    match experiment(&mut observe) {
-        Ok(results) => {
-            say(io::stdout(), &tables(&results));
-            say(io::stderr(), &format!("records: {}", common.out.join(RESULTS_FILE).display()));
-            ExitCode::SUCCESS
-        }
-        Err(error) => failed(&error),
-    }
+    let results = experiment(&mut observe)?;
+    say(io::stdout(), &tables(&results));
+    say(io::stderr(), &format!("records: {}", common.out.join(RESULTS_FILE).display()));
+    Ok(())
 }
 
 /// On Ctrl-C or a request to terminate, removes the databases and ends the program; the records of
-/// what was finished by then are already in the folder `out`.
+/// finished measurements are already in the folder `out`.
 fn clean_up_when_interrupted(
     databases: &Arc<Mutex<Option<PathBuf>>>,
     out: &Path,
@@ -126,18 +164,18 @@ fn clean_up_when_interrupted(
     ctrlc::set_handler(move || {
         let folder = databases.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut sentence = format!("stopped; finished measurements are in {}", records.display());
-        // A transaction that is under way may put a file back while the folder is being emptied.
+        // A transaction under way may put a file back while the folder is being emptied.
         if let Some(folder) = folder
             && !(0..REMOVAL_ATTEMPTS).any(|_| fs::remove_dir_all(&folder).is_ok())
         {
-            let _infallible = write!(sentence, "; please remove {}", folder.display());
+            sentence = format!("{sentence}; please remove {}", folder.display());
         }
         say(io::stderr(), &sentence);
         process::exit(EXIT_INTERRUPTED);
     })
 }
 
-fn report(event: Event<'_>) {
+fn progress(event: Event<'_>) {
     let line = match event {
         Event::Prepared(environment, folder) => {
             let mut text = format!("{}\ndatabases in {}", describe(environment), folder.display());
