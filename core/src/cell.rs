@@ -210,8 +210,11 @@ impl<F, T, X> Cell<F, T, X> {
     }
 
     /// The closure, from a cell that never entered a queue.
-    pub(crate) fn take_closure(&self) -> Option<F> {
-        lock(&self.state).closure.take()
+    pub(crate) fn take_closure(&self) -> F {
+        match lock(&self.state).closure.take() {
+            Some(closure) => closure,
+            None => unreachable!("only the queue takes a closure"),
+        }
     }
 }
 

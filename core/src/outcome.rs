@@ -152,6 +152,23 @@ impl<E> Failure<E> {
     }
 }
 
+impl<E> Failure<E> {
+    /// The same failure with the caller's own error in another type.
+    pub fn map_caller<F>(self, map: impl FnOnce(E) -> F) -> Failure<F> {
+        match self {
+            Self::Rejected(Rejected::Caller(error)) => {
+                Failure::Rejected(Rejected::Caller(map(error)))
+            }
+            Self::Rejected(Rejected::Engine(cause)) => Failure::Rejected(Rejected::Engine(cause)),
+            Self::Rejected(Rejected::Panicked(message)) => {
+                Failure::Rejected(Rejected::Panicked(message))
+            }
+            Self::NotRun(reason) => Failure::NotRun(reason),
+            Self::Unknown(unknown) => Failure::Unknown(unknown),
+        }
+    }
+}
+
 impl<E> From<NotRun> for Failure<E> {
     fn from(reason: NotRun) -> Self {
         Self::NotRun(reason)

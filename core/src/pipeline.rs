@@ -20,12 +20,11 @@
 //! 4. Once `life` is `Failed`, nothing is executed or flushed any more; what is in the pipeline
 //!    still passes through it in order, and is settled as not run or unknown (promise 7).
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use crate::{
     Engine,
     admission::Limits,
-    admit::Admit,
     cell::{Body, Cell},
     clock::{Clock, SystemClock},
     hold::Formation,
@@ -33,10 +32,10 @@ use crate::{
     pool::{SharedPool, Spawn},
     shared::Shared,
     state::State,
-    stats::{Recorder, Stats},
+    stats::Recorder,
+    submit::Submitter,
     sync::{Condvar, Mutex, lock},
-    terms::{Refused, Terms},
-    ticket::Ticket,
+    terms::Terms,
     waits,
 };
 
@@ -71,7 +70,7 @@ impl Default for Settings {
 /// One database's pipeline. Dropping it closes admission; what was admitted still runs, on the
 /// pool.
 pub struct Pipeline<E: Engine> {
-    shared: Arc<Shared<E>>,
+    submitter: Submitter<E>,
 }
 
 impl<E: Engine> std::fmt::Debug for Pipeline<E> {
@@ -80,9 +79,17 @@ impl<E: Engine> std::fmt::Debug for Pipeline<E> {
     }
 }
 
+impl<E: Engine> Deref for Pipeline<E> {
+    type Target = Submitter<E>;
+
+    fn deref(&self) -> &Submitter<E> {
+        &self.submitter
+    }
+}
+
 impl<E: Engine> Drop for Pipeline<E> {
     fn drop(&mut self) {
-        self.shared.stop_admission();
+        self.submitter.shared.stop_admission();
     }
 }
 
@@ -92,127 +99,19 @@ impl<E: Engine> Pipeline<E> {
         let (flusher, commit_waits) = (engine.flusher(), engine.commit_waits());
         // The fields can be set to nothing, and then nobody would ever be let in.
         let limits = Limits::new(settings.limits.transactions, settings.limits.bytes);
-        Self {
-            shared: Arc::new(Shared {
-                state: Mutex::new(State::new(limits, settings.formation)),
-                execute_ns_max: settings.formation.execute_ns_max(),
-                commit_waits,
-                limits,
-                engine: Mutex::new(engine),
-                flusher,
-                executed: Condvar::new(),
-                recorder: Recorder::new(&settings.label),
-                clock: settings.clock,
-                spawn: settings.spawn,
-            }),
-        }
-    }
-
-    /// Submits a transaction and returns its ticket at once; waits, blocking, only while admission
-    /// is full.
-    pub fn submit<F, T, X>(&self, terms: Terms, closure: F) -> Ticket<T, X>
-    where
-        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
-        T: Send + 'static,
-        X: Send + 'static,
-    {
-        let shared = &self.shared;
-        let cell = Cell::new(closure);
-        let entry = shared.entry::<F>(Body::Member(cell.clone()), terms);
-        if let Err((entry, reason)) = shared.offer(entry) {
-            shared.insist(entry, reason);
-        }
-        shared.ticket(cell)
-    }
-
-    /// As [`Pipeline::submit`], waiting for admission without blocking. A deadline that passes
-    /// meanwhile is noticed once there is a place.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready submits nothing.
-    pub async fn submit_async<F, T, X>(&self, terms: Terms, closure: F) -> Ticket<T, X>
-    where
-        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
-        T: Send + 'static,
-        X: Send + 'static,
-    {
-        let shared = &self.shared;
-        let cell = Cell::new(closure);
-        let entry = shared.entry::<F>(Body::Member(cell.clone()), terms);
-        match shared.offer(entry) {
-            Ok(()) => {}
-            Err((entry, NotRun::Overloaded)) => match Admit::new(&**shared, entry.bytes).await {
-                Ok(()) => shared.enqueue_admitted(entry),
-                Err(reason) => shared.refuse(&entry, reason),
-            },
-            Err((entry, reason)) => shared.refuse(&entry, reason),
-        }
-        shared.ticket(cell)
-    }
-
-    /// As [`Pipeline::submit`], but refuses instead of waiting.
-    ///
-    /// # Errors
-    ///
-    /// [`NotRun::Overloaded`] when admission is full, or why nothing is admitted any more, with the
-    /// closure.
-    pub fn try_submit<F, T, X>(&self, terms: Terms, closure: F) -> Result<Ticket<T, X>, Refused<F>>
-    where
-        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
-        T: Send + 'static,
-        X: Send + 'static,
-    {
-        let cell = Cell::new(closure);
-        let entry = self.shared.entry::<F>(Body::Member(cell.clone()), terms);
-        match self.shared.offer(entry) {
-            Ok(()) => Ok(self.shared.ticket(cell)),
-            Err((_, reason)) => Err(Refused { reason, closure: cell.take_closure() }),
-        }
-    }
-
-    /// As [`Pipeline::submit`], with a callback that is called once with the result, in submission
-    /// order, on a thread of the pool, off the critical path; one that is not admitted does not wait
-    /// for those before it. From inside a callback of the same pipeline it does not wait for room:
-    /// the result is then [`NotRun::Overloaded`].
-    pub fn submit_then<F, T, X>(
-        &self,
-        terms: Terms,
-        closure: F,
-        callback: impl FnOnce(Result<T, Failure<X>>) + Send + 'static,
-    ) where
-        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
-        T: Send + 'static,
-        X: Send + 'static,
-    {
-        let cell = Cell::with_callback(closure, Box::new(callback));
-        let entry = self.shared.entry::<F>(Body::Member(cell), terms);
-        if let Err((entry, reason)) = self.shared.offer(entry) {
-            self.shared.insist(entry, reason);
-        }
-    }
-
-    /// Runs a transaction and blocks until it is durable. On an idle pipeline all of it happens on
-    /// the caller's thread.
-    ///
-    /// # Errors
-    ///
-    /// The [`Failure`] that the transaction came to.
-    pub fn transact<F, T, X>(&self, terms: Terms, closure: F) -> Result<T, Failure<X>>
-    where
-        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
-        T: Send + 'static,
-        X: Send + 'static,
-    {
-        let shared = &self.shared;
-        shared.check_wait()?;
-        let cell = Cell::new(closure);
-        let entry = shared.entry::<F>(Body::Member(cell.clone()), terms);
-        match shared.lead_or_offer(entry) {
-            Ok(()) => {}
-            Err((entry, reason)) => shared.insist(entry, reason),
-        }
-        shared.ticket(cell).wait()
+        let shared = Shared {
+            state: Mutex::new(State::new(limits, settings.formation)),
+            execute_ns_max: settings.formation.execute_ns_max(),
+            commit_waits,
+            limits,
+            engine: Mutex::new(engine),
+            flusher,
+            executed: Condvar::new(),
+            recorder: Recorder::new(&settings.label),
+            clock: settings.clock,
+            spawn: settings.spawn,
+        };
+        Self { submitter: Submitter::new(Arc::new(shared)) }
     }
 
     /// Runs `closure` alone, between groups, and blocks until what it did is durable.
@@ -222,29 +121,29 @@ impl<E: Engine> Pipeline<E> {
     /// The [`Failure`] that it came to.
     pub fn exclusive<F, T, X>(&self, closure: F) -> Result<T, Failure<X>>
     where
-        F: FnMut(&mut E::Exclusive) -> Result<T, X> + Send + 'static,
+        F: FnOnce(&mut E::Exclusive) -> Result<T, X> + Send + 'static,
         T: Send + 'static,
         X: Send + 'static,
     {
-        let shared = &self.shared;
+        let shared = &self.submitter.shared;
         shared.check_wait()?;
-        let cell = Cell::new(closure);
-        let entry = shared.entry::<F>(Body::Exclusive(cell.clone()), Terms::default());
-        if let Err((entry, reason)) = shared.offer(entry) {
-            shared.insist(entry, reason);
-        }
+        let mut closure = Some(closure);
+        let cell = Cell::new(move |exclusive: &mut E::Exclusive| match closure.take() {
+            Some(closure) => closure(exclusive),
+            None => unreachable!("an engine runs an exclusive once"),
+        });
+        shared.submit([shared.entry::<F>(Body::Exclusive(cell.clone()), Terms::new())]);
         shared.ticket(cell).wait()
     }
 
-    /// Blocks until everything submitted before this call is resolved; with `force`, also flushes
-    /// where the pipeline itself has nothing to flush, because others may have written.
+    /// As [`Submitter::flush`], and flushes also where the pipeline itself has nothing to flush,
+    /// because others may have written.
     ///
     /// # Errors
     ///
-    /// When the pipeline has failed, now or before.
-    pub fn flush<X: Send + 'static>(&self, force: bool) -> Result<(), Failure<X>> {
-        self.shared.check_wait()?;
-        self.shared.drain(force)
+    /// As [`Submitter::flush`].
+    pub fn flush_others<X: Send + 'static>(&self) -> Result<(), Failure<X>> {
+        self.submitter.shared.drain(true)
     }
 
     /// Stops admission, waits until everything admitted is resolved and every callback has returned,
@@ -254,7 +153,7 @@ impl<E: Engine> Pipeline<E> {
     ///
     /// When the pipeline had failed or the engine could not close cleanly.
     pub fn close(&self) -> Result<(), Failure<std::convert::Infallible>> {
-        let shared = &self.shared;
+        let shared = &self.submitter.shared;
         shared.check_wait()?;
         shared.stop_admission();
         let drained = match waits::called_back_from() {
@@ -273,22 +172,12 @@ impl<E: Engine> Pipeline<E> {
     /// Calls `hold`, which has something that the engine may wait for. Inside it a wait for this
     /// pipeline is refused as [`NotRun::Reentrant`], as inside one of its transactions.
     pub fn holding<R>(&self, hold: impl FnOnce() -> R) -> R {
-        waits::holding(self.shared.address(), hold)
-    }
-
-    /// What the pipeline has done so far.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let (in_flight, queued) = {
-            let state = lock(&self.shared.state);
-            (state.admission.transactions(), state.queue.len())
-        };
-        self.shared.recorder.snapshot(in_flight, queued)
+        waits::holding(self.submitter.shared.address(), hold)
     }
 
     /// Nanoseconds of the pipeline's clock, for comparison with [`Group::deadline_ns`](crate::Group::deadline_ns).
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.shared.clock.now_ns()
+        self.submitter.shared.clock.now_ns()
     }
 }

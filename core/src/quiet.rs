@@ -27,8 +27,10 @@ pub(crate) fn drop_quietly<V>(value: V) {
     }
 }
 
-/// Wakes everybody, whatever one of the wakers does. To be called without a lock.
-pub(crate) fn wake(wakers: Vec<Waker>) {
+/// Wakes everybody, whatever one of the wakers does; whoever waits for several in turn is woken once.
+/// To be called without a lock.
+pub(crate) fn wake(mut wakers: Vec<Waker>) {
+    wakers.dedup_by(|next, last| next.will_wake(last));
     for waker in wakers {
         if !quietly(|| waker.wake()) {
             tracing::error!("a waker panicked");

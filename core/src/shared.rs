@@ -49,42 +49,68 @@ impl<E: Engine> Shared<E> {
         Entry { body, bytes, is_large, submitted_ns, deadline_ns }
     }
 
-    /// Queues the entry if it can be admitted now.
-    pub(crate) fn offer(self: &Arc<Self>, entry: Entry<E>) -> Result<(), (Entry<E>, NotRun)> {
+    /// Queues entries as far as they can be admitted now; returns the first that cannot, and why.
+    pub(crate) fn offer(
+        self: &Arc<Self>,
+        entries: &mut impl Iterator<Item = Entry<E>>,
+    ) -> Option<(Entry<E>, NotRun)> {
         let mut state = lock(&self.state);
-        if let Err(reason) = state.admit(entry.bytes) {
-            return Err((entry, reason));
-        }
-        let schedule = state.push(entry);
+        let mut schedule = false;
+        let refused = entries.find_map(|entry| match state.admit(entry.bytes) {
+            Ok(()) => {
+                schedule |= state.push(entry);
+                None
+            }
+            Err(reason) => Some((entry, reason)),
+        });
         drop(state);
         self.schedule_execute(schedule);
-        Ok(())
+        refused
     }
 
-    /// As [`Self::offer`], but on an idle pipeline the caller executes and flushes at once.
-    pub(crate) fn lead_or_offer(
-        self: &Arc<Self>,
-        entry: Entry<E>,
-    ) -> Result<(), (Entry<E>, NotRun)> {
-        let mut state = lock(&self.state);
-        if let Err(reason) = state.admit(entry.bytes) {
-            return Err((entry, reason));
+    /// Queues entries, and waits, blocking, for the admission of those for which there is no room.
+    pub(crate) fn submit(self: &Arc<Self>, entries: impl IntoIterator<Item = Entry<E>>) {
+        let mut entries = entries.into_iter();
+        while let Some((entry, reason)) = self.offer(&mut entries) {
+            self.insist(entry, reason);
         }
-        if !state.is_idle() {
-            let schedule = state.push(entry);
+    }
+
+    /// As [`Self::submit`], without blocking.
+    pub(crate) async fn submit_async(
+        self: &Arc<Self>,
+        entries: impl IntoIterator<Item = Entry<E>>,
+    ) {
+        let mut entries = entries.into_iter();
+        while let Some((entry, mut reason)) = self.offer(&mut entries) {
+            if matches!(reason, NotRun::Overloaded) {
+                match Admit::new(&**self, entry.bytes).await {
+                    Ok(()) => {
+                        self.enqueue_admitted(entry);
+                        continue;
+                    }
+                    Err(refusal) => reason = refusal,
+                }
+            }
+            self.refuse(&entry, reason);
+        }
+    }
+
+    /// As [`Self::submit`], but on an idle pipeline the caller executes and flushes at once.
+    pub(crate) fn lead_or_submit(self: &Arc<Self>, entry: Entry<E>) {
+        let mut state = lock(&self.state);
+        if !state.is_idle() || state.admit(entry.bytes).is_err() {
             drop(state);
-            self.schedule_execute(schedule);
-            return Ok(());
+            return self.submit([entry]);
         }
         state.execute_role = Role::Running;
         state.returns.submitted(entry.submitted_ns);
         drop(state);
         self.lead(entry);
-        Ok(())
     }
 
     /// Waits, blocking, for admission of an entry that was refused for `reason`.
-    pub(crate) fn insist(self: &Arc<Self>, entry: Entry<E>, reason: NotRun) {
+    fn insist(self: &Arc<Self>, entry: Entry<E>, reason: NotRun) {
         if !matches!(reason, NotRun::Overloaded) {
             return self.refuse(&entry, reason);
         }
@@ -110,7 +136,7 @@ impl<E: Engine> Shared<E> {
     }
 
     /// Settles an entry that never entered the queue.
-    pub(crate) fn refuse(self: &Arc<Self>, entry: &Entry<E>, reason: NotRun) {
+    fn refuse(self: &Arc<Self>, entry: &Entry<E>, reason: NotRun) {
         entry.cell().decide(Decision::NotRun(reason));
         let fate = Arc::new(Fate::decided(Decided::Durable));
         let mut refused = Committed::new(fate.clone());
@@ -130,7 +156,7 @@ impl<E: Engine> Shared<E> {
 
     /// Queues an entry whose place was granted while it stood in the line. Admission may have ended
     /// since, and then nothing may enter any more: the engine may be closed already.
-    pub(crate) fn enqueue_admitted(self: &Arc<Self>, entry: Entry<E>) {
+    fn enqueue_admitted(self: &Arc<Self>, entry: Entry<E>) {
         let mut state = lock(&self.state);
         let Some(reason) = state.refusal() else {
             let schedule = state.push(entry);
@@ -148,6 +174,7 @@ impl<E: Engine> Shared<E> {
         self: &Arc<Self>,
         force_flush: bool,
     ) -> Result<(), Failure<X>> {
+        self.check_wait()?;
         let cell = Cell::<(), (), X>::barrier(None);
         self.push_barrier(cell.clone(), force_flush);
         self.ticket(cell).wait()
@@ -172,7 +199,7 @@ impl<E: Engine> Shared<E> {
         cell: Arc<Cell<(), (), X>>,
         force_flush: bool,
     ) {
-        let mut entry = self.entry::<()>(Body::Barrier { cell, force_flush }, Terms::default());
+        let mut entry = self.entry::<()>(Body::Barrier { cell, force_flush }, Terms::new());
         entry.bytes = 0;
         let schedule = lock(&self.state).push(entry);
         self.schedule_execute(schedule);

@@ -23,7 +23,7 @@ fn submitters_beyond_the_limit_wait_and_all_are_served() {
         let writers: Vec<_> = (0..3_u64)
             .map(|value| {
                 let pipeline = pipeline.clone();
-                thread::spawn(move || pipeline.submit(Terms::default(), put(value)).wait().unwrap())
+                thread::spawn(move || pipeline.submit(put(value)).wait().unwrap())
             })
             .collect();
         for writer in writers {
@@ -42,9 +42,9 @@ fn a_submission_dropped_after_some_polls_gives_its_place_back() {
         explore(|| {
             let disk = Disk::new();
             let pipeline = open_with(&disk, Limits::new(1, 1 << 20));
-            let first = pipeline.submit(Terms::default(), put(1));
+            let first = pipeline.submit(put(1));
             {
-                let mut waiting = pin!(pipeline.submit_async(Terms::default(), put(2)));
+                let mut waiting = pin!(pipeline.submit_async(put(2)));
                 let mut cx = Context::from_waker(Waker::noop());
                 for _ in 0..POLLS.load(Ordering::Relaxed) {
                     if let Poll::Ready(ticket) = waiting.as_mut().poll(&mut cx) {
@@ -54,7 +54,7 @@ fn a_submission_dropped_after_some_polls_gives_its_place_back() {
                     thread::yield_now();
                 }
             }
-            let third = pipeline.submit(Terms::default(), put(3));
+            let third = pipeline.submit(put(3));
             first.wait().unwrap();
             third.wait().unwrap();
             pipeline.close().unwrap();
@@ -73,7 +73,7 @@ fn a_ticket_dropped_after_some_polls_leaves_its_transaction_alone() {
             let disk = Disk::new();
             let pipeline = open(&disk);
             {
-                let mut ticket = pin!(pipeline.submit(Terms::default(), put(1)));
+                let mut ticket = pin!(pipeline.submit(put(1)));
                 let mut cx = Context::from_waker(Waker::noop());
                 for _ in 0..POLLS.load(Ordering::Relaxed) {
                     if ticket.as_mut().poll(&mut cx).is_ready() {
@@ -93,8 +93,8 @@ fn a_cancelled_transaction_has_no_effect_and_one_that_was_not_has_its_own() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = open(&disk);
-        let before = pipeline.submit(Terms::default(), put(1));
-        let ticket = pipeline.submit(Terms::default(), put(2));
+        let before = pipeline.submit(put(1));
+        let ticket = pipeline.submit(put(2));
         let withdrawn = ticket.cancel();
         let result = ticket.wait();
         if withdrawn {
@@ -118,9 +118,8 @@ fn closing_during_submissions_resolves_every_ticket() {
             .map(|writer| {
                 let pipeline = pipeline.clone();
                 thread::spawn(move || {
-                    let tickets: Vec<_> = (0..2)
-                        .map(|n| pipeline.submit(Terms::default(), put(writer * 10 + n)))
-                        .collect();
+                    let tickets: Vec<_> =
+                        (0..2).map(|n| pipeline.submit(put(writer * 10 + n))).collect();
                     let results = tickets.into_iter().map(groupcommit_core::Ticket::wait);
                     results
                         .filter(|result| {
@@ -145,8 +144,7 @@ fn dropping_the_pipeline_lets_what_was_admitted_finish() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = open(&disk);
-        let tickets: Vec<_> =
-            (0..3).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+        let tickets: Vec<_> = (0..3).map(|value| pipeline.submit(put(value))).collect();
         drop(pipeline);
         for ticket in tickets {
             ticket.wait().unwrap();
@@ -167,7 +165,7 @@ fn callbacks_are_called_once_and_in_order() {
                 tx.put(value);
                 if value == 1 { Err("no") } else { Ok(value) }
             };
-            pipeline.submit_then(Terms::default(), transaction, move |result| {
+            pipeline.submit_then(transaction, move |result| {
                 assert_eq!(result.is_ok(), value != 1);
                 assert_eq!(disk.durable().contains(&value), value != 1);
                 called.lock().unwrap().push(value);
@@ -188,9 +186,9 @@ fn blocking_inside_a_transaction_of_the_same_pipeline_is_refused() {
     let scenario = move || {
         let pipeline = open(&disk);
         let inner = pipeline.clone();
-        let refused = pipeline.transact(Terms::default(), move |_| {
+        let refused = pipeline.transact(move |_| {
             Ok::<_, String>(matches!(
-                inner.transact(Terms::default(), put(1)),
+                inner.transact(put(1)),
                 Err(Failure::NotRun(NotRun::Reentrant))
             ))
         });
@@ -207,8 +205,8 @@ fn whoever_was_let_in_but_has_not_queued_yet_is_refused_after_close() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = open_with(&disk, Limits::new(1, 1 << 20));
-        let first = pipeline.submit(Terms::default(), put(1));
-        let mut waiting = pin!(pipeline.submit_async(Terms::default(), put(2)));
+        let first = pipeline.submit(put(1));
+        let mut waiting = pin!(pipeline.submit_async(put(2)));
         let mut cx = Context::from_waker(Waker::noop());
         let polled = waiting.as_mut().poll(&mut cx);
         first.wait().unwrap(); // lets the other in, which nobody polls meanwhile
@@ -233,11 +231,11 @@ fn a_closed_pipeline_leaves_its_engine_alone() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = open(&disk);
-        pipeline.transact(Terms::default(), put(1)).unwrap();
+        pipeline.transact(put(1)).unwrap();
         let beside = pipeline.clone();
         let other = thread::spawn(move || beside.close().unwrap());
         pipeline.close().unwrap();
-        pipeline.flush::<String>(false).unwrap();
+        pipeline.flush().unwrap();
         other.join().unwrap();
         assert_eq!(disk.durable(), [1]);
     });
@@ -247,9 +245,9 @@ fn a_closed_pipeline_leaves_its_engine_alone() {
 fn a_cancelled_transaction_is_called_so_even_past_its_deadline() {
     explore(|| {
         let pipeline = open(&Disk::new());
-        let before = pipeline.submit(Terms::default(), put(1));
-        let terms = Terms { deadline: Some(std::time::Duration::ZERO), ..Terms::default() };
-        let ticket = pipeline.submit(terms, put(2));
+        let before = pipeline.submit(put(1));
+        let terms = Terms::new().deadline(std::time::Duration::ZERO);
+        let ticket = pipeline.with(terms).submit(put(2));
         let withdrawn = ticket.cancel();
         match ticket.wait() {
             Err(Failure::NotRun(NotRun::Cancelled)) => assert!(withdrawn),

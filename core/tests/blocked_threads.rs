@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{Disk, open, put};
-use groupcommit_core::{THREADS_MAX, Terms};
+use groupcommit_core::THREADS_MAX;
 
 /// Long enough for anything that does not hang.
 const FOREVER: Duration = Duration::from_secs(20);
@@ -24,9 +24,9 @@ fn transactions_of_many_pipelines_that_wait_for_one() {
         .map(|value| {
             let (shared, all_inside) = (shared.clone(), all_inside.clone());
             let pipeline = open(&Disk::new());
-            pipeline.submit(Terms::default(), move |_: &mut common::Tx| {
+            pipeline.submit(move |_: &mut common::Tx| {
                 all_inside.wait(); // no thread of the pool is left
-                let ticket = shared.submit(Terms::default(), put(value));
+                let ticket = shared.submit(put(value));
                 ticket.wait().map_err(|failure| failure.to_string())
             })
         })

@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{Disk, open, open_with, put};
-use groupcommit_core::{Failure, Limits, NotRun, Pipeline, Terms};
+use groupcommit_core::{Failure, Limits, NotRun, Pipeline};
 
 /// Long enough for anything that does not hang.
 const FOREVER: Duration = Duration::from_secs(20);
@@ -24,14 +24,14 @@ fn submitting_from_a_callback_waits_for_no_room() {
     let pipeline = open_with(&Disk::new(), Limits::new(1, 1 << 20));
     let (sender, results) = mpsc::channel();
     let inside = pipeline.clone();
-    pipeline.submit_then(Terms::default(), put(1), move |result| {
+    pipeline.submit_then(put(1), move |result| {
         result.unwrap();
         // The place that this callback holds is the only one.
-        inside.submit_then(Terms::default(), put(2), move |result| sender.send(result).unwrap());
+        inside.submit_then(put(2), move |result| sender.send(result).unwrap());
     });
     let refused = results.recv_timeout(FOREVER).expect("the callback waits for itself");
     assert!(matches!(refused, Err(Failure::NotRun(NotRun::Overloaded))), "{refused:?}");
-    pipeline.transact(Terms::default(), put(3)).unwrap();
+    pipeline.transact(put(3)).unwrap();
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn close_waits_for_callbacks() {
     let returned = Arc::new(AtomicBool::new(false));
     let seen = returned.clone();
     let (closes, closing) = mpsc::channel();
-    pipeline.submit_then(Terms::default(), put(1), move |_| {
+    pipeline.submit_then(put(1), move |_| {
         begun.send(()).unwrap();
         // Until the other thread is about to close, and then as long as that takes to be wrong.
         closing.recv_timeout(FOREVER).unwrap();
@@ -59,7 +59,7 @@ fn a_callback_may_close_its_database() {
     let pipeline = open(&Disk::new());
     let inside = pipeline.clone();
     let (sender, closed) = mpsc::channel();
-    pipeline.submit_then(Terms::default(), put(1), move |_| {
+    pipeline.submit_then(put(1), move |_| {
         sender.send(inside.close().is_ok()).unwrap();
     });
     assert!(closed.recv_timeout(FOREVER).expect("it waits for itself"));
@@ -73,7 +73,7 @@ fn those_that_are_refused_are_called_one_at_a_time() {
     let (sender, calls) = mpsc::channel();
     for number in 0..50 {
         let (is_running, sender) = (is_running.clone(), sender.clone());
-        pipeline.submit_then(Terms::default(), put(1), move |result| {
+        pipeline.submit_then(put(1), move |result| {
             assert!(matches!(result, Err(Failure::NotRun(NotRun::Closed))));
             let alone = !is_running.swap(true, Ordering::SeqCst);
             std::thread::yield_now();
@@ -95,7 +95,7 @@ fn one_databases_callbacks_give_way_to_anothers() {
     for pipeline in &busy {
         for number in 0..200 {
             let gate = gate.clone();
-            pipeline.submit_then(Terms::default(), put(1), move |_| {
+            pipeline.submit_then(put(1), move |_| {
                 let (state, changed) = &*gate;
                 let mut state = state.lock().unwrap();
                 if number == 0 {
@@ -122,13 +122,13 @@ fn one_databases_callbacks_give_way_to_anothers() {
     assert!(!holding.unwrap().1.timed_out(), "not every callback has a thread");
     // Two flushes later all callbacks of a database stand in the line.
     let two_flushes = |pipeline: &Arc<Pipeline<common::Memory>>| {
-        pipeline.transact(Terms::default(), put(2)).unwrap();
-        pipeline.transact(Terms::default(), put(3)).unwrap();
+        pipeline.transact(put(2)).unwrap();
+        pipeline.transact(put(3)).unwrap();
     };
     busy.iter().for_each(two_flushes);
     let other = open(&Disk::new());
     let (sender, called) = mpsc::channel();
-    other.submit_then(Terms::default(), put(1), move |_| sender.send(()).unwrap());
+    other.submit_then(put(1), move |_| sender.send(()).unwrap());
     two_flushes(&other);
     state.lock().unwrap().1 = true;
     changed.notify_all();

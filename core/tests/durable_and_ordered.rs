@@ -6,7 +6,6 @@ mod common;
 use std::sync::Arc;
 
 use common::{Disk, explore, open, put, thread};
-use groupcommit_core::Terms;
 
 #[test]
 fn a_resolved_ticket_is_durable() {
@@ -19,7 +18,7 @@ fn a_resolved_ticket_is_durable() {
                 thread::spawn(move || {
                     for n in 0..2 {
                         let value = writer * 10 + n;
-                        let resolved = pipeline.submit(Terms::default(), put(value)).wait();
+                        let resolved = pipeline.submit(put(value)).wait();
                         assert_eq!(resolved.unwrap(), value);
                         assert!(disk.durable().contains(&value), "{value} is not durable");
                     }
@@ -42,7 +41,7 @@ fn a_blocking_caller_is_durable_beside_others() {
             .map(|value| {
                 let (pipeline, disk) = (pipeline.clone(), disk.clone());
                 thread::spawn(move || {
-                    pipeline.transact(Terms::default(), put(value)).unwrap();
+                    pipeline.transact(put(value)).unwrap();
                     assert!(disk.durable().contains(&value), "{value} is not durable");
                 })
             })
@@ -58,8 +57,7 @@ fn tickets_resolve_in_submission_order() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = open(&disk);
-        let tickets: Vec<_> =
-            (0..4).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+        let tickets: Vec<_> = (0..4).map(|value| pipeline.submit(put(value))).collect();
         let tickets = Arc::new(tickets);
         let watcher = {
             let tickets = tickets.clone();
@@ -76,7 +74,7 @@ fn tickets_resolve_in_submission_order() {
                 }
             })
         };
-        pipeline.flush::<String>(false).unwrap();
+        pipeline.flush().unwrap();
         assert!(tickets.iter().all(groupcommit_core::Ticket::is_resolved), "flush waits for all");
         watcher.join().unwrap();
         assert_eq!(disk.values(), [0, 1, 2, 3]);
@@ -88,10 +86,10 @@ fn an_exclusive_runs_between_groups_and_is_durable() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = open(&disk);
-        let before = pipeline.submit(Terms::default(), put(1));
+        let before = pipeline.submit(put(1));
         let other = {
             let pipeline = pipeline.clone();
-            thread::spawn(move || pipeline.transact(Terms::default(), put(3)).unwrap())
+            thread::spawn(move || pipeline.transact(put(3)).unwrap())
         };
         let exclusive = pipeline.exclusive(|tx| {
             tx.put(2);
@@ -120,7 +118,7 @@ fn groups_committed_during_a_flush_wait_for_the_next_and_resolve_in_order() {
         move |value| {
             let (sender, disk, pipeline) =
                 (sender.clone(), disk.clone(), pipeline.upgrade().unwrap());
-            pipeline.submit_then(Terms::default(), put(value), move |result| {
+            pipeline.submit_then(put(value), move |result| {
                 let durable = disk.upgrade().unwrap().durable();
                 sender.send((result.unwrap(), durable.contains(&value))).unwrap();
             });

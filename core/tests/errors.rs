@@ -6,14 +6,14 @@ mod common;
 use std::{error::Error, io};
 
 use common::{Disk, Tx, open};
-use groupcommit_core::{Failure, Terms};
+use groupcommit_core::Failure;
 
 type Boxed = Box<dyn Error + Send + Sync>;
 
 /// What a transaction comes to that returns `error`.
 fn fail<E: Send + 'static>(error: fn() -> E) -> Result<(), Failure<E>> {
     let pipeline = open(&Disk::new());
-    pipeline.transact(Terms::default(), move |_: &mut Tx| Err(error()))
+    pipeline.transact(move |_: &mut Tx| Err(error()))
 }
 
 #[test]

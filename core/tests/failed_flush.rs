@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Disk, explore, open, put, thread};
-use groupcommit_core::{Failure, NotRun, Outcome, Terms};
+use groupcommit_core::{Failure, NotRun, Outcome};
 
 #[test]
 fn nothing_is_called_durable_after_a_failed_flush() {
@@ -16,7 +16,7 @@ fn nothing_is_called_durable_after_a_failed_flush() {
                 thread::spawn(move || {
                     for n in 0..2 {
                         let value = writer * 10 + n;
-                        match pipeline.submit(Terms::default(), put(value)).wait() {
+                        match pipeline.submit(put(value)).wait() {
                             Ok(_) => assert!(disk.durable().contains(&value)),
                             Err(Failure::Unknown(_)) => assert!(disk.values().contains(&value)),
                             Err(Failure::NotRun(NotRun::Failed(_))) => {
@@ -33,10 +33,10 @@ fn nothing_is_called_durable_after_a_failed_flush() {
         }
         // The disk says that all is well again, but nobody asks it.
         assert!(disk.flushes.load(std::sync::atomic::Ordering::Relaxed) <= 2);
-        let refused = pipeline.transact(Terms::default(), put(99));
+        let refused = pipeline.transact(put(99));
         if disk.flushes.load(std::sync::atomic::Ordering::Relaxed) == 2 {
             assert_eq!(Outcome::of(&refused), Outcome::NotRun);
-            assert!(pipeline.flush::<String>(false).is_err());
+            assert!(pipeline.flush().is_err());
             assert!(pipeline.close().is_err());
         }
     });
@@ -47,15 +47,13 @@ fn a_rejected_member_stays_rejected_when_its_flush_fails() {
     explore(|| {
         let disk = Disk::failing_after(0);
         let pipeline = open(&disk);
-        let kept = pipeline.submit(Terms::default(), put(1));
-        let rejected = pipeline.submit(Terms::default(), |tx: &mut common::Tx| {
+        let kept = pipeline.submit(put(1));
+        let rejected = pipeline.submit(|tx: &mut common::Tx| {
             tx.put(2);
             Err::<(), _>("no")
         });
         let panicked = pipeline
-            .submit(Terms::default(), |_: &mut common::Tx| -> Result<(), String> {
-                panic!("a test's panic")
-            });
+            .submit(|_: &mut common::Tx| -> Result<(), String> { panic!("a test's panic") });
         assert_eq!(Outcome::of(&kept.wait()), Outcome::Unknown);
         let outcome = Outcome::of(&rejected.wait());
         assert!(matches!(outcome, Outcome::Rejected | Outcome::NotRun), "{outcome:?}");

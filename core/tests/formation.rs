@@ -6,7 +6,7 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use common::{Disk, Memory, explore, put};
-use groupcommit_core::{Formation, Pipeline, Settings, Terms};
+use groupcommit_core::{Formation, Pipeline, Settings};
 
 /// Longer than any test waits: only a full group, a barrier or an exclusive ends it.
 const FOREVER: Duration = Duration::from_secs(100_000);
@@ -21,8 +21,7 @@ fn a_full_group_goes_and_is_no_larger() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = held(&disk, 3, FOREVER);
-        let tickets: Vec<_> =
-            (0..6).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+        let tickets: Vec<_> = (0..6).map(|value| pipeline.submit(put(value))).collect();
         for ticket in tickets {
             ticket.wait().expect("durable");
         }
@@ -37,10 +36,10 @@ fn a_group_that_never_fills_goes_with_a_barrier() {
     explore(|| {
         let disk = Disk::new();
         let pipeline = held(&disk, 1_000, FOREVER);
-        let ticket = pipeline.submit(Terms::default(), put(7));
-        pipeline.flush::<()>(false).expect("flushes");
+        let ticket = pipeline.submit(put(7));
+        pipeline.flush().expect("flushes");
         assert!(ticket.is_resolved());
-        drop(pipeline.submit(Terms::default(), put(8)));
+        drop(pipeline.submit(put(8)));
         pipeline.close().expect("closes");
         assert_eq!(disk.durable(), [7, 8]);
     });
@@ -53,7 +52,7 @@ fn a_group_that_never_fills_goes_when_the_delay_is_over() {
     let disk = Disk::new();
     let pipeline = held(&disk, 1_000, Duration::from_millis(2));
     let began = std::time::Instant::now();
-    pipeline.transact(Terms::default(), put(7)).expect("durable");
+    pipeline.transact(put(7)).expect("durable");
     assert!(began.elapsed() >= Duration::from_millis(2));
     assert_eq!(disk.durable(), [7]);
     pipeline.close().expect("closes");

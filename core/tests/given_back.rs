@@ -11,7 +11,7 @@ use std::{
 };
 
 use groupcommit_core::{
-    Cause, Engine, ExclusiveEnd, Executed, Flush, Group, Pipeline, Ran, Settings, Terms,
+    Cause, Engine, ExclusiveEnd, Executed, Flush, Group, Pipeline, Ran, Settings,
 };
 
 /// What was committed, by commit.
@@ -68,7 +68,7 @@ fn what_is_given_back_is_committed_once_in_order_by_the_groups_that_follow() {
     let pipeline = Pipeline::new(Halves(commits.clone()), Settings::default());
     let (started, has_started) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
-    let held = pipeline.submit(Terms::default(), move |tx: &mut Vec<u64>| {
+    let held = pipeline.submit(move |tx: &mut Vec<u64>| {
         started.send(()).unwrap();
         released.recv().unwrap_err(); // until the other end is dropped
         tx.push(0);
@@ -78,7 +78,7 @@ fn what_is_given_back_is_committed_once_in_order_by_the_groups_that_follow() {
     let mut runs = 0;
     let tickets: Vec<_> = (1..=8_u64)
         .map(|value| {
-            pipeline.submit(Terms::default(), move |tx: &mut Vec<u64>| {
+            pipeline.submit(move |tx: &mut Vec<u64>| {
                 tx.push(value);
                 runs += 1;
                 Ok::<u64, Infallible>(runs)

@@ -45,23 +45,23 @@ fn a_destructor_that_panics_after_its_ticket_was_dropped() {
     let disk = Disk::new();
     let pipeline = open(&disk);
     for bytes in [0, 1] {
-        let terms = Terms { bytes, ..Terms::default() };
+        let terms = Terms::new().bytes(bytes);
         // Held back until the tickets are gone; else the last to drop might be this thread.
         let (release, released) = std::sync::mpsc::channel::<()>();
-        let before = pipeline.submit(Terms::default(), move |_: &mut common::Tx| {
+        let before = pipeline.submit(move |_: &mut common::Tx| {
             released.recv().ok();
             Ok::<_, String>(())
         });
         let captured = PanicsWhenDropped;
-        drop(pipeline.submit(terms, move |tx: &mut common::Tx| {
+        drop(pipeline.with(terms).submit(move |tx: &mut common::Tx| {
             let _captured = &captured;
             tx.put(1);
             Ok::<_, String>(())
         }));
-        drop(pipeline.submit(terms, |_: &mut common::Tx| Ok::<_, String>(PanicsWhenDropped)));
+        drop(pipeline.with(terms).submit(|_: &mut common::Tx| Ok::<_, String>(PanicsWhenDropped)));
         release.send(()).unwrap();
         wait(before).unwrap();
-        wait(pipeline.submit(Terms::default(), put(2))).unwrap();
+        wait(pipeline.submit(put(2))).unwrap();
     }
     pipeline.close().unwrap();
 }
@@ -75,7 +75,6 @@ fn a_destructor_that_panics_in_a_callbacks_cell() {
         for _ in 0..2 {
             let (captured, called) = (PanicsWhenDropped, calls.clone());
             pipeline.submit_then(
-                Terms::default(),
                 move |tx: &mut common::Tx| {
                     let _captured = &captured;
                     tx.put(1);
@@ -87,7 +86,7 @@ fn a_destructor_that_panics_in_a_callbacks_cell() {
                 },
             );
         }
-        let last = wait(pipeline.submit(Terms::default(), put(2)));
+        let last = wait(pipeline.submit(put(2)));
         assert_eq!(last.is_ok(), flushes != 0);
         while pipeline.stats().in_flight > 0 {
             std::thread::yield_now();
@@ -100,11 +99,11 @@ fn a_destructor_that_panics_in_a_callbacks_cell() {
 fn a_panic_whose_message_panics_when_dropped() {
     let disk = Disk::new();
     let pipeline = open(&disk);
-    let panics = pipeline.submit(Terms::default(), |_: &mut common::Tx| -> Result<(), String> {
+    let panics = pipeline.submit(|_: &mut common::Tx| -> Result<(), String> {
         std::panic::panic_any(PanicsWhenDropped)
     });
     assert_eq!(Outcome::of(&wait(panics)), Outcome::Rejected);
-    wait(pipeline.submit(Terms::default(), put(2))).unwrap();
+    wait(pipeline.submit(put(2))).unwrap();
 }
 
 #[test]
@@ -113,14 +112,14 @@ fn a_waker_that_panics() {
     let pipeline = open(&disk);
     let waker = Waker::from(Arc::new(PanicsWhenWoken));
     let (release, released) = std::sync::mpsc::channel::<()>();
-    let mut polled = pipeline.submit(Terms::default(), move |_: &mut common::Tx| {
+    let mut polled = pipeline.submit(move |_: &mut common::Tx| {
         released.recv().ok();
         Ok::<_, String>(())
     });
     assert!(Pin::new(&mut polled).poll(&mut Context::from_waker(&waker)).is_pending());
-    let beside = pipeline.submit(Terms::default(), put(1));
+    let beside = pipeline.submit(put(1));
     release.send(()).unwrap();
     wait(beside).unwrap();
-    wait(pipeline.submit(Terms::default(), put(2))).unwrap();
+    wait(pipeline.submit(put(2))).unwrap();
     wait(polled).unwrap();
 }

@@ -4,7 +4,6 @@
 mod common;
 
 use common::{Disk, explore, open, put, thread};
-use groupcommit_core::Terms;
 
 #[cfg(not(shuttle))]
 use std::sync::{Arc, mpsc};
@@ -37,7 +36,7 @@ fn open_without_time(disk: &Arc<Disk>) -> Arc<Pipeline<Memory>> {
 fn hold_up(pipeline: &Pipeline<Memory>) -> (Ticket<(), String>, mpsc::Sender<()>) {
     let (started, has_started) = mpsc::channel();
     let (let_go, held) = mpsc::channel::<()>();
-    let ticket = pipeline.submit(Terms::default(), move |tx: &mut Tx| {
+    let ticket = pipeline.submit(move |tx: &mut Tx| {
         started.send(()).expect("somebody waits for it");
         held.recv().expect("is let go");
         tx.put(0);
@@ -57,9 +56,8 @@ fn every_promise_holds_for_those_who_join() {
             .map(|first| {
                 let (pipeline, disk) = (pipeline.clone(), disk.clone());
                 thread::spawn(move || {
-                    let tickets: Vec<_> = (first..first + 3)
-                        .map(|value| pipeline.submit(Terms::default(), put(value)))
-                        .collect();
+                    let tickets: Vec<_> =
+                        (first..first + 3).map(|value| pipeline.submit(put(value))).collect();
                     for ticket in tickets {
                         let value = ticket.wait().expect("durable");
                         assert!(disk.durable().contains(&value), "{value} is not durable");
@@ -67,7 +65,7 @@ fn every_promise_holds_for_those_who_join() {
                 })
             })
             .collect();
-        pipeline.transact(Terms::default(), put(1)).expect("durable");
+        pipeline.transact(put(1)).expect("durable");
         threads.into_iter().for_each(|thread| thread.join().expect("ends well"));
         let durable = disk.durable();
         let of = |from: u64| durable.iter().copied().filter(move |value| value / 10 == from / 10);
@@ -84,8 +82,7 @@ fn what_arrives_while_a_group_is_executed_joins_it_where_a_commit_waits() {
     for (disk, commits) in [(Disk::for_which_commits_wait(), 1), (Disk::new(), 2)] {
         let pipeline = open_without_time(&disk);
         let (first, let_go) = hold_up(&pipeline);
-        let tickets: Vec<_> =
-            (1..6).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+        let tickets: Vec<_> = (1..6).map(|value| pipeline.submit(put(value))).collect();
         let_go.send(()).expect("is held up");
         first.wait().expect("durable");
         for (value, ticket) in (1..).zip(tickets) {
@@ -104,8 +101,7 @@ fn a_group_takes_in_no_more_than_its_caps() {
     let pipeline = open_without_time(&disk);
     let (first, let_go) = hold_up(&pipeline);
     let last = GROUP_TRANSACTIONS_MAX as u64 + 10;
-    let tickets: Vec<_> =
-        (1..=last).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+    let tickets: Vec<_> = (1..=last).map(|value| pipeline.submit(put(value))).collect();
     let_go.send(()).expect("is held up");
     first.wait().expect("durable");
     for (value, ticket) in (1..).zip(tickets) {
@@ -123,7 +119,7 @@ fn nobody_joins_across_an_exclusive() {
     let disk = Disk::for_which_commits_wait();
     let pipeline = open_without_time(&disk);
     let (first, let_go) = hold_up(&pipeline);
-    let before = pipeline.submit(Terms::default(), put(1));
+    let before = pipeline.submit(put(1));
     let exclusive = {
         let pipeline = pipeline.clone();
         thread::spawn(move || {
@@ -136,7 +132,7 @@ fn nobody_joins_across_an_exclusive() {
     while pipeline.stats().queued < 2 {
         thread::yield_now();
     }
-    let after = pipeline.submit(Terms::default(), put(3));
+    let after = pipeline.submit(put(3));
     let_go.send(()).expect("is held up");
     first.wait().expect("durable");
     assert_eq!(before.wait().expect("durable"), 1);
@@ -156,9 +152,9 @@ fn a_caller_who_leads_executes_nobody_elses_transaction() {
     let other = Arc::new(std::sync::Mutex::new(None));
     let (submitting, slot) = (pipeline.clone(), other.clone());
     let caller = thread::current().id();
-    let leading = pipeline.transact(Terms::default(), move |tx: &mut Tx| {
+    let leading = pipeline.transact(move |tx: &mut Tx| {
         tx.put(0);
-        let own = submitting.submit(Terms::default(), |tx: &mut Tx| {
+        let own = submitting.submit(|tx: &mut Tx| {
             tx.put(1);
             Ok::<_, String>(thread::current().id())
         });

@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{Disk, open, put};
-use groupcommit_core::{THREADS_MAX, Terms, sleep};
+use groupcommit_core::{THREADS_MAX, sleep};
 
 /// Long enough for anything that does not hang.
 const FOREVER: Duration = Duration::from_secs(20);
@@ -22,14 +22,14 @@ fn databases_that_pause_keep_no_other_from_working() {
     let pausing: Vec<_> = (0..THREADS_MAX)
         .map(|_| {
             let all_inside = all_inside.clone();
-            open(&Disk::new()).submit(Terms::default(), move |_: &mut common::Tx| {
+            open(&Disk::new()).submit(move |_: &mut common::Tx| {
                 all_inside.wait(); // no thread of the pool is left
                 sleep(Duration::MAX);
                 Ok::<_, String>(())
             })
         })
         .collect();
-    let mut ticket = open(&Disk::new()).submit(Terms::default(), put(1));
+    let mut ticket = open(&Disk::new()).submit(put(1));
     ticket.wait_timeout(FOREVER).expect("the pool is used up").unwrap();
     assert!(pausing.iter().all(|ticket| !ticket.is_resolved()));
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{Disk, Memory, explore, put};
-use groupcommit_core::{Clock, Pipeline, Settings, Spawn, Task, Terms};
+use groupcommit_core::{Clock, Pipeline, Settings, Spawn, Task};
 
 const FLUSH_NS: u64 = 1_000_000;
 
@@ -94,8 +94,7 @@ fn a_flush_waits_for_those_who_usually_come_back_and_not_for_long() {
     let pipeline = Pipeline::new(Memory(disk), settings);
     let round = |callers: u64| {
         let answered_ns = flushes.clock.pass(0);
-        let tickets: Vec<_> =
-            (0..callers).map(|value| pipeline.submit(Terms::default(), put(value))).collect();
+        let tickets: Vec<_> = (0..callers).map(|value| pipeline.submit(put(value))).collect();
         spawn.run();
         tickets.into_iter().for_each(|ticket| {
             ticket.wait().expect("nothing fails here");
@@ -138,7 +137,7 @@ fn callers_who_come_back_at_once_are_all_answered() {
                 common::thread::spawn(move || {
                     for round in 0..6 {
                         let value = caller * 100 + round;
-                        let answer = pipeline.submit(Terms::default(), put(value)).wait();
+                        let answer = pipeline.submit(put(value)).wait();
                         assert_eq!(answer.expect("nothing fails here"), value);
                     }
                 })

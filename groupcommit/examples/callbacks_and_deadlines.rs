@@ -7,7 +7,7 @@
 use std::{sync::mpsc, time::Duration};
 
 use groupcommit::{
-    Failure, NotRun,
+    Failure, NotRun, Terms,
     sqlite::{Database, rusqlite},
 };
 
@@ -37,8 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A deadline counts from submission. This one has passed before the transaction's turn.
     let late = db
-        .submission()
-        .deadline(Duration::ZERO)
+        .with(Terms::new().deadline(Duration::ZERO))
         .transact(|tx| tx.execute("INSERT INTO orders VALUES (3, 'late')", ()));
     assert!(matches!(late, Err(Failure::NotRun(NotRun::DeadlinePassed))));
     println!("order 3: past its deadline, not run");

@@ -20,7 +20,7 @@ use axum::{
     routing::{get, post},
 };
 use groupcommit::{
-    Failure, NotRun, Rejected,
+    Failure, NotRun, Rejected, Terms,
     sqlite::{Database, rusqlite},
 };
 use serde::{Deserialize, Serialize};
@@ -92,8 +92,7 @@ async fn store(
     Json(reading): Json<Reading>,
 ) -> Result<(StatusCode, Json<Stored>), Refusal> {
     let ticket = db
-        .submission()
-        .deadline(PATIENCE)
+        .with(Terms::new().deadline(PATIENCE))
         .submit_async(move |tx| {
             tx.execute(
                 "INSERT INTO readings (device, value) VALUES (?1, ?2)",

@@ -35,7 +35,7 @@
 //! # In async code
 //!
 //! A ticket is a [`Future`] that needs no particular runtime. `submit` blocks while admission is
-//! full; `submit_async` waits for room without blocking the thread.
+//! full; `submit_async` and `transact_async` wait for room without blocking the thread.
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;
@@ -43,13 +43,11 @@
 //! use groupcommit::{Failure, sqlite::{Database, rusqlite}};
 //!
 //! async fn record(db: &Database, page: String) -> Result<i64, Failure<rusqlite::Error>> {
-//!     let ticket = db
-//!         .submit_async(move |tx| {
-//!             tx.execute("INSERT INTO visits (page) VALUES (?1)", [&page])?;
-//!             Ok(tx.last_insert_rowid())
-//!         })
-//!         .await;
-//!     ticket.await // on disk
+//!     db.transact_async(move |tx| {
+//!         tx.execute("INSERT INTO visits (page) VALUES (?1)", [&page])?;
+//!         Ok(tx.last_insert_rowid())
+//!     })
+//!     .await // on disk
 //! }
 //!
 //! let db = Database::open(path)?;
@@ -117,8 +115,8 @@
 //! [`tracing`](https://docs.rs/tracing) spans.
 
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Submit, Summary, Terms,
-    Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submit, Submitter, Summary, Terms,
+    Ticket, Tickets, TransactionOf, TrySubmitError, Unknown,
 };
 
 #[cfg(feature = "_sql")]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groupcommit::sqlite::Formation;
-use groupcommit::{Failure, Submit, Terms, Ticket};
+use groupcommit::{Failure, Submit, Ticket, TransactionOf};
 
 use crate::database::Counted;
 use crate::error::{Cause, LabError};
@@ -151,7 +151,7 @@ pub(crate) trait Plain: Sized + Sync {
 }
 
 /// What a transaction's closure is given by the adapter `A`.
-pub(crate) type Transaction<'g, A> = <<A as Adapter>::Database as Submit>::Transaction<'g>;
+pub(crate) type Transaction<'g, A> = TransactionOf<'g, <A as Adapter>::Database>;
 
 /// How the lab reaches one engine.
 pub(crate) trait Adapter: 'static {
@@ -265,12 +265,12 @@ impl<A: Adapter> Grouped<A> {
 
     /// Submits the rows as one transaction and returns its ticket.
     pub(crate) fn submit(&self, rows: Range<usize>) -> Ticket<(), A::Error> {
-        self.database.submit_with(Terms::default(), self.insert(rows))
+        self.database.submit(self.insert(rows))
     }
 
     /// Writes the rows as one transaction and returns when it is durable.
     pub(crate) fn transact(&self, rows: Range<usize>) -> Result<(), Failure<A::Error>> {
-        self.database.transact_with(Terms::default(), self.insert(rows))
+        self.database.transact(self.insert(rows))
     }
 
     /// Carries out a mixed operation: a read is answered at once, from a snapshot; of a write there
@@ -286,7 +286,7 @@ impl<A: Adapter> Grouped<A> {
         }
         let operations = Arc::clone(operations);
         let write = move |tx: &mut Transaction<'_, A>| A::write(tx, &operations, number);
-        Ok(Some(self.database.submit_with(Terms::default(), write)))
+        Ok(Some(self.database.submit(write)))
     }
 
     /// As [`Self::submit_operation`], with a caller that waits until its write is durable.
@@ -300,18 +300,18 @@ impl<A: Adapter> Grouped<A> {
         }
         let operations = Arc::clone(operations);
         let write = move |tx: &mut Transaction<'_, A>| A::write(tx, &operations, number);
-        self.database.transact_with(Terms::default(), write)
+        self.database.transact(write)
     }
 
     /// The counters of groups executed and flushes done so far.
     pub(crate) fn counters(&self) -> Counters {
-        let stats = self.database.statistics();
+        let stats = self.database.stats();
         Counters { commits: stats.commits, flushes: stats.flushes }
     }
 
     /// Drains and closes the database.
     pub(crate) fn close(self, path: &Path) -> Result<(), LabError> {
-        self.database.close_all().map_err(|source| LabError::Database {
+        self.database.close_any().map_err(|source| LabError::Database {
             action: "close",
             path: path.to_owned(),
             source,

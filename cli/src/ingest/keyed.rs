@@ -106,7 +106,7 @@ fn ingest_into<S: Store>(options: &Options, path: &Path) -> Result<Exit, Problem
     } else {
         let (ledger, source) = (ledger.clone(), stream.name.clone());
         database
-            .transact_with(Terms::default(), move |tx| ledger.begin(tx, &source, &reading))
+            .transact(move |tx| ledger.begin(tx, &source, &reading))
             .map_err(|failure| cannot("begin the ingest in", &failure))?
     };
     skip(&mut stream, &table, &entry)?;
@@ -167,7 +167,7 @@ impl<S: Store> Destination for Ingest<'_, S> {
     }
 
     fn stats(&self) -> Stats {
-        self.database.statistics()
+        self.database.stats()
     }
 
     fn job(&self, stream: &Stream, record: &Record, shape: &Shape) -> Job {
@@ -220,12 +220,12 @@ impl<S: Store> Destination for Ingest<'_, S> {
         }
         let (ledger, place) = (self.ledger.clone(), Place { finished: true, ..before });
         self.database
-            .transact_with(Terms::default(), move |tx| ledger.advance(tx, before, place))
+            .transact(move |tx| ledger.advance(tx, before, place))
             .map_err(|failure| self.stop(before.position, &failure))
     }
 
     fn close(&mut self) -> Result<(), Problem> {
-        self.database.close_all().map_err(|error| {
+        self.database.close_any().map_err(|error| {
             Problem::unknown(format!(
                 "cannot close the database {}: {}; use --resume, which continues from what it recovers",
                 self.path.display(),
@@ -266,7 +266,7 @@ impl<S: Store> Ingest<'_, S> {
                 (Err(_), None) => Ok(()),
             }
         };
-        let ticket = self.database.submit_with(Terms { bytes, ..Terms::default() }, transaction);
+        let ticket = self.database.with(Terms::new().bytes(bytes)).submit(transaction);
         self.in_flight.push_back(InFlight { place, reject, ticket });
         self.submitted = place;
     }

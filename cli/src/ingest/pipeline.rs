@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use groupcommit::sqlite::Database;
-use groupcommit::{Failure, NotRun, Rejected, Stats, Ticket, Unknown};
+use groupcommit::{Failure, NotRun, Rejected, Stats, Terms, Ticket, Unknown};
 
 use crate::exit::{Problem, explain};
 use crate::ingest::course::{Destination, Reached};
@@ -178,8 +178,7 @@ impl Pipeline {
         let (plan, shared) = (Arc::clone(&self.plan), Arc::clone(&job));
         let ticket = self
             .database
-            .submission()
-            .bytes(job.size_bytes())
+            .with(Terms::new().bytes(job.size_bytes()))
             .submit(move |transaction| execute(transaction, &plan, &shared));
         self.in_flight.push_back(InFlight { job, ticket });
     }

@@ -85,25 +85,22 @@ impl Scene {
     /// What a transaction may do with its own pipeline, and what it may not.
     fn call_from_inside(&self) {
         let id = self.world.begin(How::Transact, Act::Put, None);
-        let result = self.pipeline.transact(Terms::default(), self.closure(id, Act::Put));
+        let result = self.pipeline.transact(self.closure(id, Act::Put));
         if !matches!(result, Err(Failure::NotRun(NotRun::Reentrant))) {
             self.world.violation(format!("{id}: blocking inside a transaction: {result:?}"));
         }
         self.world.told(id, &result);
-        self.try_submit(Act::Put, Terms::default());
+        self.try_submit(Act::Put, Terms::new());
     }
 
     fn try_submit(&self, act: Act, terms: Terms) -> Option<(u64, Handle)> {
         let id = self.begin(How::Try, act, terms);
-        match self.pipeline.try_submit(terms, self.closure(id, act)) {
+        match self.pipeline.with(terms).try_submit(self.closure(id, act)) {
             Ok(ticket) => {
                 self.world.submitted(id);
                 Some((id, ticket))
             }
             Err(refused) => {
-                if refused.closure.is_none() {
-                    self.world.violation(format!("{id}: the closure is not given back"));
-                }
                 self.world.told(id, &Err(refused.reason.into()));
                 None
             }
@@ -120,12 +117,14 @@ impl Scene {
         let deadline = (rng.u8(0..16) < self.deadlines_of_16)
             .then(|| Duration::from_nanos(rng.u64(0..3_000_000)));
         let bytes = if rng.bool() { 0 } else { rng.usize(0..self.limits.bytes * 2) };
-        Terms { deadline, bytes }
+        let mut terms = Terms::new().bytes(bytes);
+        terms.deadline = deadline;
+        terms
     }
 
     fn submit(&self, act: Act, terms: Terms) -> (u64, Handle) {
         let id = self.begin(How::Submit, act, terms);
-        let ticket = self.pipeline.submit(terms, self.closure(id, act));
+        let ticket = self.pipeline.with(terms).submit(self.closure(id, act));
         self.world.submitted(id);
         (id, ticket)
     }
@@ -239,7 +238,7 @@ impl Scene {
 
     fn transact(&self, act: Act, terms: Terms) {
         let id = self.begin(How::Transact, act, terms);
-        let result = self.pipeline.transact(terms, self.closure(id, act));
+        let result = self.pipeline.with(terms).transact(self.closure(id, act));
         self.world.submitted(id);
         self.world.told(id, &result);
     }
@@ -254,12 +253,12 @@ impl Scene {
     fn submit_then(&self, act: Act, terms: Terms, mut rng: fastrand::Rng) {
         let id = self.begin(How::Then, act, terms);
         let scene = self.clone();
-        self.pipeline.submit_then(terms, self.closure(id, act), move |result: Result64| {
+        self.pipeline.with(terms).submit_then(self.closure(id, act), move |result: Result64| {
             scene.world.called_back(id, &result);
             match rng.u8(0..8) {
                 0 => scene.pause(&mut rng),
                 1 => panic_expected("a callback's panic"),
-                2 => scene.submit_then(Act::Put, Terms::default(), rng.fork()),
+                2 => scene.submit_then(Act::Put, Terms::new(), rng.fork()),
                 _ => {}
             }
         });
@@ -268,7 +267,7 @@ impl Scene {
 
     fn submit_async(&self, act: Act, terms: Terms, rng: &mut fastrand::Rng) {
         let id = self.begin(How::Async, act, terms);
-        let ticket = block_on(self.pipeline.submit_async(terms, self.closure(id, act)));
+        let ticket = block_on(self.pipeline.with(terms).submit_async(self.closure(id, act)));
         self.world.submitted(id);
         if rng.bool() {
             self.wait(id, ticket, rng);
@@ -280,7 +279,7 @@ impl Scene {
     /// Begins to submit and gives up after some polls.
     fn abandon(&self, act: Act, terms: Terms, rng: &mut fastrand::Rng) {
         let id = self.begin(How::Async, act, terms);
-        let mut submission = pin!(self.pipeline.submit_async(terms, self.closure(id, act)));
+        let mut submission = pin!(self.pipeline.with(terms).submit_async(self.closure(id, act)));
         for _ in 0..rng.u8(0..4) {
             let polled = submission.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             if let Poll::Ready(ticket) = polled {
@@ -295,7 +294,11 @@ impl Scene {
 
     fn flush(&self, own: &[(u64, Handle)], force: bool) {
         self.world.event("flush begins");
-        let flushed = self.pipeline.flush::<&'static str>(force);
+        let flushed: Result<(), Failure<&'static str>> = if force {
+            self.pipeline.flush_others()
+        } else {
+            self.pipeline.flush().map_err(|failure| failure.map_caller(|never| match never {}))
+        };
         let at = self.world.event(format_args!("flush ends: {}", flushed.is_ok()));
         match flushed {
             Ok(()) => {}

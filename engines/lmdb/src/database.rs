@@ -1,14 +1,16 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, path::Path, sync::Arc};
+use std::{convert::Infallible, fmt, ops::Deref, path::Path, sync::Arc};
 
-use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Rejected, Ticket};
+use groupcommit_core::{
+    Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
+};
 use groupcommit_medium::Warning;
 use heed::{MdbError, RoTxn};
 
 use crate::{
-    Done, Error, Exclusive, Operation, Options, Table, Transaction, engine::Writer, ffi,
-    file::DataFile, gate::Gate,
+    Done, Error, Exclusive, Operation, Options, Table, engine::Writer, ffi, file::DataFile,
+    gate::Gate,
 };
 
 /// An LMDB environment whose transactions share their flushes. Cheap to clone; clones are the same
@@ -25,6 +27,20 @@ use crate::{
 ///
 /// A ticket resolves to `Ok` only after the data file was flushed (`fdatasync`), by a flush that
 /// began after the transaction's commit had returned.
+///
+/// # Examples
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app");
+/// use groupcommit_lmdb::heed::types::Bytes;
+///
+/// let db = groupcommit_lmdb::Database::open(path)?;
+/// let names = db.table::<Bytes, Bytes>("names")?;
+/// let ticket = db.submit(move |tx| names.put(tx, b"1", b"a"));
+/// ticket.wait()?; // or `.await`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     inner: Arc<Inner>,
@@ -49,10 +65,6 @@ impl fmt::Debug for Database {
 impl Database {
     pub(crate) fn new(inner: Inner) -> Self {
         Self { inner: Arc::new(inner) }
-    }
-
-    fn pipeline(&self) -> &Pipeline<Writer> {
-        &self.inner.pipeline
     }
 
     /// Opens the database at `path`, creating it if it is missing; see [`Options::open`].
@@ -99,7 +111,7 @@ impl Database {
     /// Submits a transaction as plain data: its operations run in turn, all or none.
     pub fn submit_operations(&self, operations: Vec<Operation>) -> Ticket<Vec<Done>, heed::Error> {
         let bytes = operations.iter().map(Operation::bytes).sum();
-        self.submission().bytes(bytes).submit(move |tx| tx.run(&operations))
+        self.with(Terms::new().bytes(bytes)).submit(move |tx| tx.run(&operations))
     }
 
     /// Gives `run` the environment alone, between groups and outside any transaction: to create
@@ -114,7 +126,7 @@ impl Database {
     /// The [`Failure`] it came to. What it had committed by itself before it failed stays.
     pub fn exclusive<T, E, F>(&self, run: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&mut Exclusive) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&mut Exclusive) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -178,7 +190,7 @@ impl Database {
         read: impl FnOnce(&RoTxn<'_>) -> Result<T, E>,
     ) -> Result<T, Failure<E>> {
         let value = self.read(read)?;
-        self.inner.pipeline.flush(true)?;
+        self.inner.pipeline.flush_others()?;
         Ok(value)
     }
 
@@ -209,19 +221,18 @@ fn cause_of(failure: Failure<Infallible>) -> Cause {
     }
 }
 
-groupcommit_core::submit_surface! {
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("app");
-    /// use groupcommit_lmdb::heed::types::Bytes;
-    ///
-    /// let db = groupcommit_lmdb::Database::open(path)?;
-    /// let names = db.table::<Bytes, Bytes>("names")?;
-    /// let ticket = db.submit(move |tx| names.put(tx, b"1", b"a"));
-    /// ticket.wait()?; // or `.await`
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+impl Deref for Database {
+    type Target = Submitter<Writer>;
+
+    fn deref(&self) -> &Submitter<Writer> {
+        &self.inner.pipeline
+    }
+}
+
+impl Submit for Database {
+    type Engine = Writer;
+
+    fn close_any(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.close()?)
+    }
 }

@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// The writing side of one database.
-pub(crate) struct Writer {
+pub struct Writer {
     /// `None` once it is closed.
     pub(crate) exclusive: Option<Exclusive>,
     pub(crate) data: Arc<DataFile>,

@@ -118,7 +118,7 @@ impl DataFile {
 
 /// The flusher that the pipeline calls.
 #[derive(Debug, Clone)]
-pub(crate) struct DataFlusher(pub(crate) Arc<DataFile>);
+pub struct DataFlusher(pub(crate) Arc<DataFile>);
 
 impl Flush for DataFlusher {
     fn flush(&self) -> Result<(), Cause> {

@@ -47,7 +47,7 @@ mod open;
 mod operation;
 mod transaction;
 
-pub use database::{Database, Submission};
+pub use database::Database;
 pub use error::Error;
 pub use exclusive::Exclusive;
 pub use open::Options;
@@ -57,7 +57,8 @@ pub use transaction::Transaction;
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
+    Tickets, TrySubmitError, Unknown,
 };
 pub use groupcommit_medium::Warning;
 pub use heed;

@@ -1,13 +1,15 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, ops::Deref, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Failure, Pipeline, Rejected, Ticket, Unknown};
+use groupcommit_core::{
+    Cause, Failure, Pipeline, Rejected, Submit, Submitter, Terms, Ticket, Unknown,
+};
 use groupcommit_remote::runtime;
 
 use crate::{
-    Error, Exclusive, Options, Rows, Settled, Statement, StatementResult, Transaction, Unsettled,
-    Warning, engine::Writer, readers::Readers, session::Connector, settle,
+    Error, Exclusive, Options, Rows, Settled, Statement, StatementResult, Unsettled, Warning,
+    engine::Writer, readers::Readers, session::Connector, settle,
 };
 
 /// A MySQL or MariaDB database whose transactions share their commits. Cheap to clone; clones are the same
@@ -55,10 +57,6 @@ impl Database {
         Self { inner: Arc::new(inner) }
     }
 
-    fn pipeline(&self) -> &Pipeline<Writer> {
-        &self.inner.pipeline
-    }
-
     /// Connects to the server at `url`; see [`Options::open`].
     ///
     /// # Errors
@@ -87,7 +85,7 @@ impl Database {
     ) -> Ticket<Vec<StatementResult>, Error> {
         let bytes = statements.iter().map(Statement::bytes).sum();
         let plan: Arc<[Statement]> = statements.into();
-        self.submission().bytes(bytes).submit(move |tx| tx.plan(&plan))
+        self.with(Terms::new().bytes(bytes)).submit(move |tx| tx.plan(&plan))
     }
 
     /// As [`submit_statements`](Self::submit_statements), waiting for admission without blocking.
@@ -101,7 +99,7 @@ impl Database {
     ) -> Ticket<Vec<StatementResult>, Error> {
         let bytes = statements.iter().map(Statement::bytes).sum();
         let plan: Arc<[Statement]> = statements.into();
-        self.submission().bytes(bytes).submit_async(move |tx| tx.plan(&plan)).await
+        self.with(Terms::new().bytes(bytes)).submit_async(move |tx| tx.plan(&plan)).await
     }
 
     /// Gives `run` a connection alone, between groups and outside any transaction.
@@ -116,7 +114,7 @@ impl Database {
     /// connection is lost meanwhile it is unknown what it did, and the database accepts nothing more.
     pub fn exclusive<T, E, F>(&self, run: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&mut Exclusive) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&mut Exclusive) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -180,7 +178,7 @@ impl Database {
             return Err(failure(Error::NoRecord));
         }
         let result = self.read(statement)?;
-        self.inner.pipeline.flush(true)?;
+        self.inner.pipeline.flush_others()?;
         Ok(result)
     }
 
@@ -231,8 +229,18 @@ fn cause_of(failure: Failure<Infallible>) -> Cause {
     }
 }
 
-groupcommit_core::submit_surface! {
-    ///
-    /// Each call of the transaction waits for the server;
-    /// [`submit_statements`](Self::submit_statements) does not.
+impl Deref for Database {
+    type Target = Submitter<Writer>;
+
+    fn deref(&self) -> &Submitter<Writer> {
+        &self.inner.pipeline
+    }
+}
+
+impl Submit for Database {
+    type Engine = Writer;
+
+    fn close_any(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.close()?)
+    }
 }

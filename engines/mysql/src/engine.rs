@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The writing side of one database.
-pub(crate) struct Writer {
+pub struct Writer {
     pub(crate) connector: Connector,
     /// `None` until it is needed, and after it was lost.
     pub(crate) session: Option<Session>,

@@ -44,7 +44,7 @@ mod transaction;
 mod url;
 mod value;
 
-pub use database::{Database, Submission};
+pub use database::Database;
 pub use error::{Error, Unsettled};
 pub use exclusive::Exclusive;
 pub use open::{Options, Warning};
@@ -54,8 +54,8 @@ pub use transaction::Transaction;
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Settled, Stats, Summary, Ticket,
-    Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,
+    Ticket, Tickets, TrySubmitError, Unknown,
 };
 pub use groupcommit_statement::{Statement, StatementResult, Value};
 pub use mysql_async;

@@ -49,7 +49,7 @@ pub(crate) const SAVEPOINTS_MAX: usize = 50;
 const BEHIND_FAILURE: usize = 4;
 
 /// The writing side of one database.
-pub(crate) struct Writer {
+pub struct Writer {
     pub(crate) connector: Connector,
     /// `None` until it is needed, and after it was lost.
     pub(crate) session: Option<Session>,

@@ -14,7 +14,7 @@ use crate::{
 /// Waits for a flush of all that is committed on the server. It is needed for what a caller has
 /// read, and after an exclusive.
 #[derive(Clone)]
-pub(crate) struct Flusher {
+pub struct Flusher {
     connector: Connector,
     reconnect_max: Duration,
     session: Arc<Mutex<Option<Session>>>,

@@ -1,14 +1,15 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, ops::Deref, path::Path, sync::Arc, time::Duration};
 
-use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Rejected, Ticket};
+use groupcommit_core::{
+    Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
+};
 
 use groupcommit_medium::Warning;
 
 use crate::{
-    Error, Exclusive, Options, Snapshot, Transaction, Write, WriteResult, engine::Writer,
-    store::Store,
+    Error, Exclusive, Options, Snapshot, Write, WriteResult, engine::Writer, store::Store,
 };
 
 /// A RocksDB database whose transactions share their flushes. Cheap to clone; clones are the same
@@ -26,6 +27,20 @@ use crate::{
 /// A ticket resolves to `Ok` only after the write-ahead log was synced, by a sync that began after
 /// the transaction's write had returned. RocksDB may mend a failed log by itself; a database of
 /// this crate refuses everything after such a failure, until it is opened again.
+///
+/// # Examples
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("store");
+/// let db = groupcommit_rocksdb::Database::open(path)?;
+/// let ticket = db.submit(|tx| {
+///     let seen = tx.get("visits")?.map_or(0, |bytes| bytes[0]);
+///     tx.put("visits", [seen + 1])
+/// });
+/// ticket.wait()?; // or `.await`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     inner: Arc<Inner>,
@@ -77,7 +92,7 @@ impl Database {
     /// Submits a transaction as plain data: its writes run in turn, all or none.
     pub fn submit_writes(&self, writes: Vec<Write>) -> Ticket<Vec<WriteResult>, Error> {
         let bytes = writes.iter().map(Write::bytes).sum();
-        self.submission().bytes(bytes).submit(move |tx| tx.run(&writes))
+        self.with(Terms::new().bytes(bytes)).submit(move |tx| tx.run(&writes))
     }
 
     /// Gives `run` the database alone, between groups, for what is no transaction: column families,
@@ -90,9 +105,9 @@ impl Database {
     /// # Errors
     ///
     /// The [`Failure`] it came to. What it had done before it failed stays.
-    pub fn exclusive<T, E, F>(&self, mut run: F) -> Result<T, Failure<E>>
+    pub fn exclusive<T, E, F>(&self, run: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&mut Exclusive) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&mut Exclusive) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -129,7 +144,7 @@ impl Database {
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, E>,
     ) -> Result<T, Failure<E>> {
         let value = self.read(read)?;
-        self.inner.pipeline.flush(true)?;
+        self.inner.pipeline.flush_others()?;
         Ok(value)
     }
 
@@ -160,19 +175,18 @@ fn cause_of(failure: Failure<Infallible>) -> Cause {
     }
 }
 
-groupcommit_core::submit_surface! {
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("store");
-    /// let db = groupcommit_rocksdb::Database::open(path)?;
-    /// let ticket = db.submit(|tx| {
-    ///     let seen = tx.get("visits")?.map_or(0, |bytes| bytes[0]);
-    ///     tx.put("visits", [seen + 1])
-    /// });
-    /// ticket.wait()?; // or `.await`
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+impl Deref for Database {
+    type Target = Submitter<Writer>;
+
+    fn deref(&self) -> &Submitter<Writer> {
+        &self.inner.pipeline
+    }
+}
+
+impl Submit for Database {
+    type Engine = Writer;
+
+    fn close_any(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.close()?)
+    }
 }

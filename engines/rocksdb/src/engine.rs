@@ -26,7 +26,7 @@ const LOG_BYTES_MAX: usize = 16 << 20;
 const BATCH_OVERHEAD_BYTES: usize = 16;
 
 /// The engine of one database.
-pub(crate) struct Writer {
+pub struct Writer {
     pub(crate) store: Arc<Store>,
     pub(crate) families: Vec<Family>,
     pub(crate) log: Log,

@@ -46,7 +46,7 @@ mod unlogged;
 mod view;
 mod write;
 
-pub use database::{Database, Submission};
+pub use database::Database;
 pub use error::Error;
 pub use exclusive::Exclusive;
 pub use open::Options;
@@ -58,7 +58,8 @@ pub use write::{Write, WriteResult};
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
+    Tickets, TrySubmitError, Unknown,
 };
 pub use groupcommit_medium::Warning;
 pub use rocksdb;

@@ -141,7 +141,7 @@ impl Store {
 
 /// Makes committed groups durable.
 #[derive(Debug)]
-pub(crate) struct Flusher(pub(crate) Arc<Store>);
+pub struct Flusher(pub(crate) Arc<Store>);
 
 impl Flush for Flusher {
     fn flush(&self) -> Result<(), Cause> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use groupcommit_core::{Failure, NotRun, Stats, Ticket};
+use groupcommit_core::{Failure, NotRun, Stats, Terms, Ticket};
 
 use crate::{Database, Error, Exclusive, Options, Snapshot, Transaction, Write, WriteResult};
 
@@ -112,7 +112,9 @@ impl UnloggedDatabase {
     /// As [`Database::submit_writes`], without durability.
     pub fn submit_writes(&self, writes: Vec<Write>) -> Ticket<NotDurable<Vec<WriteResult>>, Error> {
         let bytes = writes.iter().map(Write::bytes).sum();
-        self.database.submission().bytes(bytes).submit(move |tx| tx.run(&writes).map(NotDurable))
+        self.database
+            .with(Terms::new().bytes(bytes))
+            .submit(move |tx| tx.run(&writes).map(NotDurable))
     }
 
     /// See [`Database::exclusive`].
@@ -122,7 +124,7 @@ impl UnloggedDatabase {
     /// As there.
     pub fn exclusive<T, E, F>(&self, run: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&mut Exclusive) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&mut Exclusive) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -149,7 +151,7 @@ impl UnloggedDatabase {
     /// [`Failure::Unknown`] or [`NotRun::Failed`] when a flush failed, now
     /// or before.
     pub fn flush(&self) -> Result<(), Failure<Error>> {
-        self.database.pipeline().flush(true)
+        self.database.pipeline().flush_others()
     }
 
     /// Makes everything durable, and closes the database; see [`Database::close`].

@@ -1,12 +1,14 @@
 //! The database as a caller sees it.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, ops::Deref, path::Path, sync::Arc};
 
-use groupcommit_core::{Cause, Failure, NotRun, Pipeline, Rejected, Ticket};
+use groupcommit_core::{
+    Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
+};
 use rusqlite::Connection;
 
 use crate::{
-    Error, Options, Statement, StatementResult, Transaction, Warning,
+    Error, Options, Statement, StatementResult, Warning,
     engine::Writer,
     guard::Guard,
     readers::{NoReader, Readers},
@@ -27,6 +29,19 @@ use crate::{
 ///
 /// A ticket resolves to `Ok` only after the write-ahead log was flushed (`fdatasync`), by a flush
 /// that began after the transaction's commit had returned.
+///
+/// # Examples
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("app.db");
+/// let db = groupcommit_sqlite::Database::open(path)?;
+/// db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER, name TEXT)"))?;
+/// let ticket = db.submit(|tx| tx.execute("INSERT INTO t VALUES (?1, ?2)", (1, "a")));
+/// let rows = ticket.wait()?; // or `.await`
+/// assert_eq!(rows, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     inner: Arc<Inner>,
@@ -51,10 +66,6 @@ impl fmt::Debug for Database {
 impl Database {
     pub(crate) fn new(inner: Inner) -> Self {
         Self { inner: Arc::new(inner) }
-    }
-
-    fn pipeline(&self) -> &Pipeline<Writer> {
-        &self.inner.pipeline
     }
 
     /// Opens the database at `path`, creating it if it is missing; see [`Options::open`].
@@ -84,7 +95,7 @@ impl Database {
         statements: Vec<Statement>,
     ) -> Ticket<Vec<StatementResult>, rusqlite::Error> {
         let bytes = statements.iter().map(Statement::bytes).sum();
-        self.submission().bytes(bytes).submit(move |tx| tx.run(&statements))
+        self.with(Terms::new().bytes(bytes)).submit(move |tx| tx.run(&statements))
     }
 
     /// Gives `run` a connection of its own, between groups and outside any transaction, for what
@@ -102,9 +113,9 @@ impl Database {
     /// The [`Failure`] it came to. What it had committed by itself before it failed stays. After an
     /// input or output error in it, whether it returned that or not, the database refuses everything
     /// until it is opened again: it may have been one of a checkpoint. A full disk is none.
-    pub fn exclusive<T, E, F>(&self, mut run: F) -> Result<T, Failure<E>>
+    pub fn exclusive<T, E, F>(&self, run: F) -> Result<T, Failure<E>>
     where
-        F: FnMut(&Connection) -> Result<T, E> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
@@ -150,7 +161,7 @@ impl Database {
         read: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, Failure<E>> {
         let value = self.read(read)?;
-        self.inner.pipeline.flush(true)?;
+        self.inner.pipeline.flush_others()?;
         Ok(value)
     }
 
@@ -197,18 +208,18 @@ fn cause_of(failure: Failure<std::convert::Infallible>) -> Cause {
     }
 }
 
-groupcommit_core::submit_surface! {
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("app.db");
-    /// let db = groupcommit_sqlite::Database::open(path)?;
-    /// db.exclusive(|conn| conn.execute_batch("CREATE TABLE t (id INTEGER, name TEXT)"))?;
-    /// let ticket = db.submit(|tx| tx.execute("INSERT INTO t VALUES (?1, ?2)", (1, "a")));
-    /// let rows = ticket.wait()?; // or `.await`
-    /// assert_eq!(rows, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+impl Deref for Database {
+    type Target = Submitter<Writer>;
+
+    fn deref(&self) -> &Submitter<Writer> {
+        &self.inner.pipeline
+    }
+}
+
+impl Submit for Database {
+    type Engine = Writer;
+
+    fn close_any(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.close()?)
+    }
 }

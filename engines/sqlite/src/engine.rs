@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// The writing side of one database.
-pub(crate) struct Writer {
+pub struct Writer {
     pub(crate) connection: Connection,
     pub(crate) guard: Arc<Guard>,
     pub(crate) own: OwnSql,

@@ -45,7 +45,7 @@ mod statement;
 mod transaction;
 mod wal;
 
-pub use database::{Database, Submission, WalStats};
+pub use database::{Database, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};
 pub use open::Options;
@@ -55,7 +55,8 @@ pub use transaction::Transaction;
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Refused, Rejected, Stats, Summary, Ticket, Unknown,
+    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
+    Tickets, TrySubmitError, Unknown,
 };
 pub use groupcommit_medium::Warning;
 pub use groupcommit_statement::{Statement, StatementResult, Value};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use groupcommit_core::{Failure, Ticket};
+use groupcommit_core::{Failure, Terms, Ticket};
 
 use crate::{Database, Value, statement::Bound};
 
@@ -111,7 +111,7 @@ impl Database {
     fn submit_chunk(&self, sql: &str, chunk: Vec<Vec<Value>>) -> Ticket<u64, rusqlite::Error> {
         let bytes = chunk.iter().flatten().map(Value::bytes).sum();
         let sql = sql.to_owned();
-        self.submission().bytes(bytes).submit(move |tx| {
+        self.with(Terms::new().bytes(bytes)).submit(move |tx| {
             tx.assume_trace(); // the rows before the one that fails
             tx.with_statement(&sql, |insert| {
                 for row in &chunk {

@@ -141,7 +141,7 @@ fn size(file: &File) -> io::Result<u64> {
 
 /// The flusher that the pipeline calls.
 #[derive(Debug, Clone)]
-pub(crate) struct LogFlusher(pub(crate) Arc<Log>);
+pub struct LogFlusher(pub(crate) Arc<Log>);
 
 impl Flush for LogFlusher {
     fn flush(&self) -> Result<(), Cause> {

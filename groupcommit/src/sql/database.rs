@@ -1,12 +1,13 @@
 //! The database as a caller sees it, whichever it is.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use super::{
-    Engine, Error, Rows, Settled, Statement, StatementResult, StatementsFailure, StatementsTicket,
-    speak::Speak,
+    Engine, Error, Rows, Settled, Statement, StatementResult, StatementsFailure, StatementsOutcome,
+    StatementsTicket,
+    speak::{Plan, Speak},
 };
-use crate::{Limits, Stats, Submit as _, Terms, Unknown};
+use crate::{Limits, Stats, Terms, Tickets, Unknown};
 
 /// A database that speaks SQL, opened by a URL. Cheap to clone; clones are the same database.
 ///
@@ -24,6 +25,7 @@ use crate::{Limits, Stats, Submit as _, Terms, Unknown};
 #[derive(Clone)]
 pub struct Database {
     opened: Opened,
+    terms: Terms,
 }
 
 #[derive(Clone)]
@@ -93,7 +95,7 @@ impl Options {
                 )));
             }
         };
-        Ok(Database { opened })
+        Ok(Database { opened, terms: Terms::new() })
     }
 }
 
@@ -138,17 +140,20 @@ impl Database {
         with!(self, engine => engine.warnings())
     }
 
+    /// The same database, for transactions under `terms`. What statements hold in memory is added to
+    /// [`Terms::bytes`].
+    #[must_use]
+    pub fn with(&self, terms: Terms) -> Self {
+        Self { opened: self.opened.clone(), terms }
+    }
+
     /// Submits a transaction and returns its ticket at once: its statements run in turn, all or
     /// none. Blocks only while admission is full ([`Limits`]).
     pub fn submit(&self, statements: Vec<Statement>) -> StatementsTicket {
-        self.submit_with(Terms::default(), statements)
-    }
-
-    /// As [`submit`](Self::submit), with a deadline; what the statements hold in memory is added to
-    /// [`Terms::bytes`].
-    pub fn submit_with(&self, terms: Terms, statements: Vec<Statement>) -> StatementsTicket {
-        let (terms, plan) = prepared(terms, statements);
-        with!(self, engine => engine.database().submit_with(terms, plan_of(engine, plan)))
+        with!(self, engine => {
+            let (terms, plan) = self.prepared(engine, statements);
+            engine.database().with(terms).submit(plan)
+        })
     }
 
     /// As [`submit`](Self::submit), waiting for admission without blocking.
@@ -157,9 +162,9 @@ impl Database {
     ///
     /// Dropping the future before it is ready submits nothing.
     pub async fn submit_async(&self, statements: Vec<Statement>) -> StatementsTicket {
-        let (terms, plan) = prepared(Terms::default(), statements);
         with!(self, engine => {
-            engine.database().submit_async_with(terms, plan_of(engine, plan)).await
+            let (terms, plan) = self.prepared(engine, statements);
+            engine.database().with(terms).submit_async(plan).await
         })
     }
 
@@ -172,10 +177,9 @@ impl Database {
         &self,
         statements: Vec<Statement>,
     ) -> Result<StatementsTicket, crate::NotRun> {
-        let (terms, plan) = prepared(Terms::default(), statements);
         with!(self, engine => {
-            let admitted = engine.database().try_submit_with(terms, plan_of(engine, plan));
-            admitted.map_err(|refused| refused.reason)
+            let (terms, plan) = self.prepared(engine, statements);
+            engine.database().with(terms).try_submit(plan).map_err(|refused| refused.reason)
         })
     }
 
@@ -184,12 +188,25 @@ impl Database {
     /// # Errors
     ///
     /// The [`Failure`](crate::Failure) that it came to.
-    pub fn transact(
-        &self,
-        statements: Vec<Statement>,
-    ) -> Result<Vec<StatementResult>, StatementsFailure> {
-        let (terms, plan) = prepared(Terms::default(), statements);
-        with!(self, engine => engine.database().transact_with(terms, plan_of(engine, plan)))
+    pub fn transact(&self, statements: Vec<Statement>) -> StatementsOutcome {
+        with!(self, engine => {
+            let (terms, plan) = self.prepared(engine, statements);
+            engine.database().with(terms).transact(plan)
+        })
+    }
+
+    /// Runs a transaction and returns, without blocking, when it is durable.
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`](crate::Failure) that it came to.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before the transaction is admitted submits nothing. Afterwards the
+    /// transaction goes on, and its outcome is discarded.
+    pub async fn transact_async(&self, statements: Vec<Statement>) -> StatementsOutcome {
+        self.submit_async(statements).await.await
     }
 
     /// As [`submit`](Self::submit), with a callback in place of a ticket; it is called once, off
@@ -197,11 +214,51 @@ impl Database {
     pub fn submit_then(
         &self,
         statements: Vec<Statement>,
-        callback: impl FnOnce(Result<Vec<StatementResult>, StatementsFailure>) + Send + 'static,
+        callback: impl FnOnce(StatementsOutcome) + Send + 'static,
     ) {
-        let (terms, plan) = prepared(Terms::default(), statements);
         with!(self, engine => {
-            engine.database().submit_then_with(terms, plan_of(engine, plan), callback);
+            let (terms, plan) = self.prepared(engine, statements);
+            engine.database().with(terms).submit_then(plan, callback);
+        });
+    }
+
+    /// Submits many transactions at once, each with an outcome of its own: one admission, and one
+    /// wake-up of whoever waits for all. Blocks as [`submit`](Self::submit) does.
+    pub fn submit_many(
+        &self,
+        transactions: impl IntoIterator<Item = Vec<Statement>>,
+    ) -> Tickets<Vec<StatementResult>, Error> {
+        with!(self, engine => {
+            let (terms, plans) = self.prepared_many(engine, transactions);
+            engine.database().with(terms).submit_many(plans)
+        })
+    }
+
+    /// As [`submit_many`](Self::submit_many), waiting for admission without blocking.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready discards the tickets; those of the transactions that
+    /// had room are submitted.
+    pub async fn submit_many_async(
+        &self,
+        transactions: impl IntoIterator<Item = Vec<Statement>>,
+    ) -> Tickets<Vec<StatementResult>, Error> {
+        with!(self, engine => {
+            let (terms, plans) = self.prepared_many(engine, transactions);
+            engine.database().with(terms).submit_many_async(plans).await
+        })
+    }
+
+    /// As [`submit_many`](Self::submit_many), with one callback for all in place of the tickets.
+    pub fn submit_many_then(
+        &self,
+        transactions: impl IntoIterator<Item = Vec<Statement>>,
+        callback: impl FnOnce(Vec<StatementsOutcome>) + Send + 'static,
+    ) {
+        with!(self, engine => {
+            let (terms, plans) = self.prepared_many(engine, transactions);
+            engine.database().with(terms).submit_many_then(plans, callback);
         });
     }
 
@@ -294,7 +351,7 @@ impl Database {
     /// What the database has done since it was opened.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        with!(self, engine => engine.database().statistics())
+        with!(self, engine => engine.database().stats())
     }
 
     /// Stops admission, waits until everything admitted is resolved and every callback has returned,
@@ -307,21 +364,31 @@ impl Database {
     pub fn close(&self) -> Result<(), Error> {
         with!(self, engine => engine.close())
     }
+
+    fn prepared<S: Speak>(
+        &self,
+        _: &S,
+        statements: Vec<Statement>,
+    ) -> (Terms, impl Plan<S> + use<S>) {
+        (self.terms.bytes(bytes_of(&statements)), S::plan(statements.into()))
+    }
+
+    /// All have the same terms, so each is charged the mean of their bytes.
+    fn prepared_many<S: Speak, I: IntoIterator<Item = Vec<Statement>>>(
+        &self,
+        _: &S,
+        transactions: I,
+    ) -> (Terms, Vec<impl Plan<S> + use<S, I>>) {
+        let mut bytes = 0;
+        let plans = transactions.into_iter().map(|statements| {
+            bytes += bytes_of(&statements);
+            S::plan(statements.into())
+        });
+        let plans: Vec<_> = plans.collect();
+        (self.terms.bytes(bytes.div_ceil(plans.len().max(1))), plans)
+    }
 }
 
-fn prepared(mut terms: Terms, statements: Vec<Statement>) -> (Terms, Arc<[Statement]>) {
-    terms.bytes += statements.iter().map(Statement::bytes).sum::<usize>();
-    (terms, statements.into())
-}
-
-fn plan_of<S: Speak>(
-    _: &S,
-    plan: Arc<[Statement]>,
-) -> impl FnMut(
-    &mut <S::Submit as crate::Submit>::Transaction<'_>,
-) -> Result<Vec<StatementResult>, Error>
-+ Send
-+ 'static
-+ use<S> {
-    S::plan(plan)
+fn bytes_of(statements: &[Statement]) -> usize {
+    statements.iter().map(Statement::bytes).sum()
 }

@@ -66,24 +66,7 @@ impl Error {
     where
         E: StdError + Send + Sync + 'static,
     {
-        match failure {
-            Failure::Rejected(Rejected::Caller(error)) => {
-                Failure::Rejected(Rejected::Caller(Self::from_engine(error)))
-            }
-            Failure::Rejected(Rejected::Engine(cause)) => {
-                Failure::Rejected(Rejected::Engine(cause))
-            }
-            Failure::Rejected(Rejected::Panicked(message)) => {
-                Failure::Rejected(Rejected::Panicked(message))
-            }
-            Failure::NotRun(reason) => Failure::NotRun(reason),
-            Failure::Unknown(unknown) => Failure::Unknown(unknown),
-            // Whatever else rejects it some day is the engine.
-            Failure::Rejected(other) => {
-                let message = format!("{:?}", Failure::Rejected(other));
-                Failure::Rejected(Rejected::Engine(message_cause(message)))
-            }
-        }
+        failure.map_caller(Self::from_engine)
     }
 
     pub(super) fn url(why: impl Into<String>) -> Self {

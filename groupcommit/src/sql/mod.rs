@@ -65,5 +65,8 @@ use crate::{Failure, Ticket};
 /// The ticket of a transaction of statements.
 pub type StatementsTicket = Ticket<Vec<StatementResult>, Error>;
 
+/// What a transaction of statements came to.
+pub type StatementsOutcome = Result<Vec<StatementResult>, StatementsFailure>;
+
 /// Why a transaction of statements is not committed.
 pub type StatementsFailure = Failure<Error>;

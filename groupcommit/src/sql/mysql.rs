@@ -2,12 +2,12 @@
 
 use std::{error::Error as StdError, sync::Arc};
 
-use groupcommit_mysql::{Database, Error as MysqlError, Exclusive, Transaction, mysql_async};
+use groupcommit_mysql::{Database, Error as MysqlError, Exclusive, mysql_async};
 
 use super::{
     Error, Kind, Options, Rows, Settled, Statement, StatementResult, kind,
     rows::Inner,
-    speak::{Results, Speak},
+    speak::{Plan, Results, Speak},
     url,
 };
 use crate::{Failure, Unknown};
@@ -35,9 +35,7 @@ impl Speak for Mysql {
         &self.0
     }
 
-    fn plan(
-        statements: Arc<[Statement]>,
-    ) -> impl FnMut(&mut Transaction<'_>) -> Result<Results, Error> + Send + 'static {
+    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
         move |tx| tx.plan(&statements).map_err(Error::from_engine)
     }
 

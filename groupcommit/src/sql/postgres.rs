@@ -2,14 +2,12 @@
 
 use std::{error::Error as StdError, sync::Arc};
 
-use groupcommit_postgres::{
-    Database, Error as PostgresError, Exclusive, Transaction, tokio_postgres,
-};
+use groupcommit_postgres::{Database, Error as PostgresError, Exclusive, tokio_postgres};
 
 use super::{
     Error, Kind, Options, Rows, Settled, Statement, StatementResult, kind,
     rows::Inner,
-    speak::{Results, Speak},
+    speak::{Plan, Results, Speak},
 };
 use crate::{Failure, Unknown};
 
@@ -36,9 +34,7 @@ impl Speak for Postgres {
         &self.0
     }
 
-    fn plan(
-        statements: Arc<[Statement]>,
-    ) -> impl FnMut(&mut Transaction<'_>) -> Result<Results, Error> + Send + 'static {
+    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
         move |tx| tx.plan(&statements).map_err(Error::from_engine)
     }
 

@@ -3,10 +3,21 @@
 use std::{future::Future, sync::Arc};
 
 use super::{Error, Rows, Settled, Statement, StatementResult};
-use crate::{Failure, Submit, Unknown};
+use crate::{Failure, Submit, TransactionOf, Unknown};
 
 /// What the statements of a transaction came to.
 pub(super) type Results = Vec<StatementResult>;
+
+/// The closure of a transaction that is plain data.
+pub(super) trait Plan<S: Speak>:
+    FnMut(&mut TransactionOf<'_, S::Submit>) -> Result<Results, Error> + Send + 'static
+{
+}
+
+impl<S: Speak, F> Plan<S> for F where
+    F: FnMut(&mut TransactionOf<'_, S::Submit>) -> Result<Results, Error> + Send + 'static
+{
+}
 
 /// One engine behind [`Database`](super::Database).
 pub(super) trait Speak: Clone + Send + Sync + 'static {
@@ -16,11 +27,7 @@ pub(super) trait Speak: Clone + Send + Sync + 'static {
     fn database(&self) -> &Self::Submit;
 
     /// The closure of a transaction that is plain data.
-    fn plan(
-        statements: Arc<[Statement]>,
-    ) -> impl FnMut(&mut <Self::Submit as Submit>::Transaction<'_>) -> Result<Results, Error>
-    + Send
-    + 'static;
+    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self>;
 
     fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>>;
 

@@ -9,14 +9,14 @@ use std::{convert::Infallible, error::Error as StdError, sync::Arc, thread};
 
 use groupcommit_bridge::{Bridge, Connect, Failure as BridgeFailure, Limits as BridgeLimits};
 use groupcommit_sqlite::{
-    Database, Error as SqliteError, Part, Transaction, read_each, run_statement, rusqlite,
+    Database, Error as SqliteError, Part, read_each, run_statement, rusqlite,
 };
 use tokio::sync::mpsc;
 
 use super::{
     Error, Kind, Options, Rows, Settled, Statement, StatementResult, Value, kind,
     rows::Inner,
-    speak::{Results, Speak},
+    speak::{Plan, Results, Speak},
     url,
 };
 use crate::{Failure, NotRun, Rejected, Unknown};
@@ -71,9 +71,7 @@ impl Speak for Sqlite {
         &self.database
     }
 
-    fn plan(
-        statements: Arc<[Statement]>,
-    ) -> impl FnMut(&mut Transaction<'_>) -> Result<Results, Error> + Send + 'static {
+    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
         move |tx| tx.run(&statements).map_err(Error::from_engine)
     }
 

@@ -90,8 +90,8 @@ fn every_way_of_submitting_does(place: &Place) {
         tell.send(result.map(|results| results[0].rows_affected)).unwrap();
     });
     assert_eq!(told.recv().unwrap().unwrap(), 1);
-    let late = Terms { deadline: Some(std::time::Duration::ZERO), ..Terms::default() };
-    let late = place.db.submit_with(late, vec![place.insert(4)]).wait();
+    let late = Terms::new().deadline(std::time::Duration::ZERO);
+    let late = place.db.with(late).submit(vec![place.insert(4)]).wait();
     assert!(matches!(late, Err(Failure::NotRun(NotRun::DeadlinePassed))), "{late:?}");
     place.db.flush().unwrap();
     assert_eq!(place.ids(), [1, 2, 3]);

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use groupcommit_core::{Failure, Rejected, Submit as _, Terms};
+use groupcommit_core::{Failure, Rejected};
 
 use super::{Scratch, Stop, Subject, keys, put_number};
 
@@ -12,8 +12,7 @@ pub fn each_is_called_once_in_order_whatever_the_outcome<S: Subject>() {
     let (called, calls) = mpsc::channel();
     for key in 0..300_u64 {
         let called = called.clone();
-        test.db.submit_then_with(
-            Terms::default(),
+        test.db.submit_then(
             move |tx| {
                 put_number::<S>(tx, key, key)?;
                 match key % 10 {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_core::{Failure, NotRun, Submit as _, Terms};
+use groupcommit_core::{Failure, NotRun, Terms};
 
 use super::{Scratch, Subject, hold, keys, put_number, submit};
 
@@ -34,8 +34,9 @@ pub fn a_transaction_past_its_deadline_has_no_effect<S: Subject>() {
     let test = Scratch::<S>::new();
     let held = hold::<S>(&test.db);
     let with = |key: u64, deadline| {
-        let terms = Terms { deadline, ..Terms::default() };
-        test.db.submit_with(terms, move |tx| put_number::<S>(tx, key, key))
+        let mut terms = Terms::new();
+        terms.deadline = deadline;
+        test.db.with(terms).submit(move |tx| put_number::<S>(tx, key, key))
     };
     let (before, late, far) =
         (with(1, None), with(2, Some(Duration::ZERO)), with(3, Some(Duration::from_hours(1))));
@@ -55,9 +56,9 @@ pub fn a_dropped_ticket_does_not_cancel<S: Subject>() {
         drop(submit::<S, _, _>(&test.db, move |tx| put_number::<S>(tx, key, key)));
     }
     held.release();
-    test.db.flush_all().unwrap();
+    test.db.flush().unwrap();
     assert_eq!(keys::<S>(&test.db).len(), 10);
-    assert_eq!(test.db.statistics().in_flight, 0);
+    assert_eq!(test.db.stats().in_flight, 0);
 }
 
 /// Closing runs what was admitted, resolves it, and refuses the rest.
@@ -74,15 +75,15 @@ pub fn closing_drains_and_then_refuses<S: Subject>() {
     }
     let refused = submit::<S, _, _>(&other, |tx| put_number::<S>(tx, 5_000, 0)).wait();
     assert!(matches!(refused, Err(Failure::NotRun(NotRun::Closed))), "{refused:?}");
-    let refused = other.try_submit_with(Terms::default(), |tx| put_number::<S>(tx, 5_001, 0));
-    assert!(matches!(refused, Err(refused) if refused.closure.is_some()));
+    let refused = other.try_submit(|tx| put_number::<S>(tx, 5_001, 0));
+    assert!(matches!(refused.err().map(|it| it.reason), Some(NotRun::Closed)));
     assert_eq!(keys::<S>(&test.db), (0..1_000).collect::<Vec<_>>());
 }
 
 /// A submission that waits without blocking is a submission like the others.
 pub fn an_async_submission_commits<S: Subject>() {
     let test = Scratch::<S>::new();
-    let submitted = test.db.submit_async_with(Terms::default(), |tx| put_number::<S>(tx, 1, 1));
+    let submitted = test.db.submit_async(|tx| put_number::<S>(tx, 1, 1));
     let mut submitted = pin!(submitted);
     let Poll::Ready(ticket) = submitted.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     else {

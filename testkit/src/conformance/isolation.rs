@@ -1,6 +1,6 @@
 //! Promise 3: isolated in failure.
 
-use groupcommit_core::{Failure, Rejected, Submit as _};
+use groupcommit_core::{Failure, Rejected};
 
 use super::{
     Done, Scratch, Stop, Subject, Transaction, hold, keys, number, order::link, put_number, submit,
@@ -37,7 +37,7 @@ fn member<S: Subject>(tx: &mut Transaction<'_, S>, place: u64, odd: Odd) -> Done
 fn a_thousand<S: Subject>(odd: Odd) -> u64 {
     let test = Scratch::<S>::new();
     let held = hold::<S>(&test.db);
-    let before = test.db.statistics();
+    let before = test.db.stats();
     let tickets: Vec<_> = (1..=1_000_u64)
         .map(|place| submit::<S, _, _>(&test.db, move |tx| member::<S>(tx, place, odd)))
         .collect();
@@ -56,7 +56,7 @@ fn a_thousand<S: Subject>(odd: Odd) -> u64 {
             }
         }
     }
-    let after = test.db.statistics();
+    let after = test.db.stats();
     assert_eq!(after.rejected - before.rejected, u64::from(odd != Odd::No));
     let expected: Vec<u64> =
         (1..=1_000).filter(|&place| odd == Odd::No || place != MIDDLE).chain([u64::MAX]).collect();

@@ -25,7 +25,7 @@ use std::{
     sync::mpsc::{self, Receiver, Sender},
 };
 
-use groupcommit_core::{Submit, Terms, Ticket};
+use groupcommit_core::{Submit, Ticket, TransactionOf};
 use tempfile::TempDir;
 
 pub mod callbacks;
@@ -83,7 +83,7 @@ pub trait Subject: 'static {
 }
 
 /// What a transaction's closure is given by the engine `S`.
-pub type Transaction<'g, S> = <<S as Subject>::Database as Submit>::Transaction<'g>;
+pub type Transaction<'g, S> = TransactionOf<'g, <S as Subject>::Database>;
 
 /// What a closure of the suite fails with.
 #[derive(Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ where
     T: Send + 'static,
     F: FnMut(&mut Transaction<'_, S>) -> Done<S, T> + Send + 'static,
 {
-    db.submit_with(Terms::default(), transaction)
+    db.submit(transaction)
 }
 
 /// A database in a folder of its own, which goes with it.
@@ -159,7 +159,7 @@ impl<S: Subject> Scratch<S> {
     #[must_use]
     pub fn reopen(self) -> Self {
         let Self { db, path, folder } = self;
-        db.close_all().unwrap();
+        db.close_any().unwrap();
         drop(db);
         Self { db: S::open(&path), path, folder }
     }

@@ -2,8 +2,6 @@
 
 use std::thread;
 
-use groupcommit_core::{Submit as _, Terms};
-
 use super::{Done, Scratch, Subject, Transaction, hold, keys, number, put_number, submit};
 
 /// The key of a number that every member of a chain reads and sets.
@@ -75,7 +73,7 @@ pub fn each_runs_after_those_before_it<S: Subject>() {
 /// Many threads that block lose no update.
 pub fn blocking_callers_share_the_database<S: Subject>() {
     let test = Scratch::<S>::new();
-    let before = test.db.statistics();
+    let before = test.db.stats();
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
@@ -84,12 +82,12 @@ pub fn blocking_callers_share_the_database<S: Subject>() {
                         let next = number::<S>(tx, CHAIN)? + 1;
                         put_number::<S>(tx, CHAIN, next)
                     };
-                    test.db.transact_with(Terms::default(), add).unwrap();
+                    test.db.transact(add).unwrap();
                 }
             });
         }
     });
-    let stats = test.db.statistics();
+    let stats = test.db.stats();
     assert_eq!(S::rows(&test.db), [(CHAIN, 320_u64.to_be_bytes().to_vec())], "{stats:?}");
     assert_eq!(stats.committed - before.committed, 320);
 }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use groupcommit_core::{Failure, NotRun, Submit as _, Terms};
+use groupcommit_core::{Failure, NotRun};
 
 use super::{Scratch, Stop, Subject, Transaction, hold, keys, put_number, submit};
 
@@ -86,7 +86,7 @@ pub fn a_transaction_that_blocks_on_its_own_database_is_refused<S: Subject>() {
     let held = hold::<S>(&test.db);
     let ticket = submit::<S, _, _>(&test.db, move |tx| {
         put_number::<S>(tx, 1, 1)?;
-        let inner = db.transact_with(Terms::default(), |tx| put_number::<S>(tx, 2, 2));
+        let inner = db.transact(|tx| put_number::<S>(tx, 2, 2));
         match inner {
             Err(Failure::NotRun(NotRun::Reentrant)) => Ok(()),
             other => {

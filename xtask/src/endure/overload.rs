@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use groupcommit::{
-    Failure, NotRun, Ticket,
+    Failure, NotRun, Terms, Ticket,
     sqlite::{Database, Transaction, rusqlite},
 };
 use serde::{Deserialize, Serialize};
@@ -212,11 +212,9 @@ fn offer(
         {
             one.offered += 1;
             let now = Instant::now();
-            let mut submission = db.submission();
-            if has_deadline {
-                submission = submission.deadline(DEADLINE);
-            }
-            match submission.try_submit(transaction(id)) {
+            let terms = Terms::new();
+            let terms = if has_deadline { terms.deadline(DEADLINE) } else { terms };
+            match db.with(terms).try_submit(transaction(id)) {
                 Ok(ticket) => {
                     one.longest_without_ms = one.longest_without_ms.max(ms(admitted.elapsed()));
                     admitted = now;
@@ -248,7 +246,7 @@ fn insist(
     while began.elapsed() < load.time && !stop.load(Relaxed) {
         one.offered += 1;
         let now = Instant::now();
-        let ticket = db.submission().deadline(DEADLINE_PATIENT).submit(transaction(id));
+        let ticket = db.with(Terms::new().deadline(DEADLINE_PATIENT)).submit(transaction(id));
         one.longest_without_ms = one.longest_without_ms.max(ms(now.elapsed()));
         one.settle((now, ticket))?;
     }

@@ -4,7 +4,7 @@ use std::{io, path::Path, sync::mpsc};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use groupcommit::{Outcome, Submit, Terms, lmdb, rocksdb};
+use groupcommit::{Outcome, Submit, TransactionOf, lmdb, rocksdb};
 
 use crate::measured::Rejected;
 
@@ -34,7 +34,7 @@ type Outcomes = ([u64; 2], u64);
 
 /// A database that one row can be put into.
 trait Puts: Submit {
-    fn put(tx: &mut Self::Transaction<'_>, key: u64) -> io::Result<()>;
+    fn put(tx: &mut TransactionOf<'_, Self>, key: u64) -> io::Result<()>;
 }
 
 impl Puts for lmdb::Database {
@@ -77,16 +77,16 @@ fn outcomes<D: Puts>(db: &D, failing: Option<u64>) -> Result<Outcomes> {
     // Holds the database up: what is submitted meanwhile is queued.
     let (let_go, held) = mpsc::channel::<()>();
     let (started, has_started) = mpsc::channel();
-    let first = db.submit_with(Terms::default(), move |_| {
+    let first = db.submit(move |_| {
         let _nobody_listens = started.send(());
         let _until_let_go = held.recv();
         Ok::<_, io::Error>(())
     });
     has_started.recv().context("nothing is executed")?;
-    let flushes_before = db.statistics().flushes;
+    let flushes_before = db.stats().flushes;
     let tickets: Vec<_> = (0..TRANSACTIONS)
         .map(|key| {
-            db.submit_with(Terms::default(), move |tx| {
+            db.submit(move |tx| {
                 D::put(tx, key)?;
                 if failing == Some(key) { Err(io::Error::other("it was to fail")) } else { Ok(()) }
             })
@@ -102,5 +102,5 @@ fn outcomes<D: Puts>(db: &D, failing: Option<u64>) -> Result<Outcomes> {
             other => anyhow::bail!("a transaction came to {}", other.as_str()),
         }
     }
-    Ok((counts, db.statistics().flushes - flushes_before))
+    Ok((counts, db.stats().flushes - flushes_before))
 }

@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::path::Path;
 
-use groupcommit::Submit;
+use groupcommit::{Submit, TransactionOf};
 
 use crate::ingest::options::KeyedEngine;
 
 /// What a transaction's closure is given by the store `S`.
-pub(crate) type Transaction<'g, S> = <<S as Store>::Database as Submit>::Transaction<'g>;
+pub(crate) type Transaction<'g, S> = TransactionOf<'g, <S as Store>::Database>;
 
 /// One of the tables of an ingest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

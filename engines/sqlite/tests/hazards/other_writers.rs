@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_sqlite::{Database, Failure, NotRun, rusqlite::Connection};
+use groupcommit_sqlite::{Database, Failure, NotRun, Terms, rusqlite::Connection};
 
 use crate::common::{Scratch, hold, ids, insert, neighbour};
 
@@ -71,7 +71,7 @@ fn a_transaction_waits_for_one_no_longer_than_its_deadline() {
     let other = test.plain();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let late =
-        patient.submission().deadline(Duration::from_millis(50)).transact(|tx| insert(tx, 1));
+        patient.with(Terms::new().deadline(Duration::from_millis(50))).transact(|tx| insert(tx, 1));
     assert!(matches!(late, Err(Failure::NotRun(NotRun::DeadlinePassed))), "{late:?}");
     other.execute_batch("ROLLBACK").unwrap();
     patient.transact(|tx| insert(tx, 2)).unwrap();

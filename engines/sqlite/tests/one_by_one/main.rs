@@ -18,7 +18,7 @@ use std::{
 };
 
 use groupcommit_sqlite::{
-    Database, Error, Failure, NotRun, Rejected, StatementResult, Submission, Ticket,
+    Database, Error, Failure, NotRun, Rejected, StatementResult, Terms, Ticket,
     rusqlite::{self, Connection},
 };
 use proptest::prelude::*;
@@ -52,8 +52,8 @@ enum Submitted {
 }
 
 fn submit(db: &Database, member: &Member) -> Submitted {
-    let closure = |submission: Submission<'_>, steps: Vec<Step>, last: Option<&'static str>| {
-        submission.submit(move |tx| {
+    let closure = |terms: Terms, steps: Vec<Step>, last: Option<&'static str>| {
+        db.with(terms).submit(move |tx| {
             let mut records = Vec::new();
             run_steps(&*tx, &steps, &mut records)?;
             if let Some(endless) = last {
@@ -63,19 +63,19 @@ fn submit(db: &Database, member: &Member) -> Submitted {
         })
     };
     match member.clone() {
-        Member::Closure(steps) => Submitted::Closure(closure(db.submission(), steps, None)),
+        Member::Closure(steps) => Submitted::Closure(closure(Terms::new(), steps, None)),
         Member::Endless(steps, sql) => {
-            let submission = db.submission().deadline(Duration::from_millis(20));
-            Submitted::Closure(closure(submission, steps, Some(sql)))
+            let terms = Terms::new().deadline(Duration::from_millis(20));
+            Submitted::Closure(closure(terms, steps, Some(sql)))
         }
         Member::Cancelled(steps) => {
-            let ticket = closure(db.submission(), steps, None);
+            let ticket = closure(Terms::new(), steps, None);
             // It may have run already; its outcome tells.
             let _too_late = !ticket.cancel();
             Submitted::Closure(ticket)
         }
         Member::Dropped(steps) => {
-            drop(closure(db.submission(), steps, None));
+            drop(closure(Terms::new(), steps, None));
             Submitted::Dropped
         }
         Member::Exclusive(sql) => {

@@ -2,7 +2,7 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use groupcommit_sqlite::{Database, Failure, Limits, NotRun, Transaction};
+use groupcommit_sqlite::{Database, Failure, Limits, NotRun, Terms, Transaction};
 
 use crate::common::{Scratch, hold, insert, neighbour};
 
@@ -22,7 +22,7 @@ fn try_submit_refuses_what_does_not_fit_and_gives_the_closure_back() {
     held.release().wait().unwrap();
     first.wait().unwrap();
     second.wait().unwrap();
-    db.submit(refused.closure.unwrap()).wait().unwrap();
+    db.submit(refused.closure).wait().unwrap();
     assert_eq!(test.ids(), [1, 2, 3]);
 }
 
@@ -31,7 +31,7 @@ fn bytes_are_limited_too() {
     let test = Scratch::with_table();
     let db = limited(&test, Limits::new(100, 1_000));
     let held = hold(&db);
-    let small = || db.submission().bytes(400);
+    let small = || db.with(Terms::new().bytes(400));
     let first = small().try_submit(|tx: &mut Transaction<'_>| insert(tx, 1)).unwrap();
     let second = small().try_submit(|tx: &mut Transaction<'_>| insert(tx, 2)).unwrap();
     let refused = small().try_submit(|tx: &mut Transaction<'_>| insert(tx, 3)).unwrap_err();
@@ -40,7 +40,7 @@ fn bytes_are_limited_too() {
     first.wait().unwrap();
     second.wait().unwrap();
     // Larger than the limit: admitted alone instead of never.
-    let giant = db.submission().bytes(1 << 30).submit(|tx| insert(tx, 4));
+    let giant = db.with(Terms::new().bytes(1 << 30)).submit(|tx| insert(tx, 4));
     giant.wait().unwrap();
     assert_eq!(test.ids(), [1, 2, 4]);
 }
@@ -70,7 +70,7 @@ fn waiting_for_room_ends_at_the_deadline() {
     let test = Scratch::with_table();
     let db = limited(&test, Limits::new(1, 1 << 20));
     let held = hold(&db);
-    let late = db.submission().deadline(Duration::from_millis(20)).submit(|tx| insert(tx, 1));
+    let late = db.with(Terms::new().deadline(Duration::from_millis(20))).submit(|tx| insert(tx, 1));
     assert!(matches!(late.wait(), Err(Failure::NotRun(NotRun::DeadlinePassed))));
     held.release().wait().unwrap();
     neighbour(&db, 2).wait().unwrap();

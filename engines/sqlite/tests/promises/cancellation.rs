@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_sqlite::{Failure, NotRun};
+use groupcommit_sqlite::{Failure, NotRun, Terms};
 
 use crate::common::{Scratch, hold, insert, neighbour};
 
@@ -56,8 +56,9 @@ fn a_running_or_resolved_transaction_cannot_be_cancelled() {
 fn a_transaction_whose_deadline_passes_in_the_queue_never_runs() {
     let test = Scratch::with_table();
     let held = hold(&test.db);
-    let late = test.db.submission().deadline(Duration::ZERO).submit(|tx| insert(tx, 50));
-    let in_time = test.db.submission().deadline(Duration::from_hours(1)).submit(|tx| insert(tx, 1));
+    let late = test.db.with(Terms::new().deadline(Duration::ZERO)).submit(|tx| insert(tx, 50));
+    let in_time =
+        test.db.with(Terms::new().deadline(Duration::from_hours(1))).submit(|tx| insert(tx, 1));
     held.release().wait().unwrap();
     assert!(matches!(late.wait(), Err(Failure::NotRun(NotRun::DeadlinePassed))));
     in_time.wait().unwrap();
@@ -70,12 +71,13 @@ fn one_that_would_run_for_ever_is_stopped_at_its_deadline_and_its_neighbours_com
         let test = Scratch::with_table();
         let held = hold(&test.db);
         let before = neighbour(&test.db, 1);
-        let endless = test.db.submission().deadline(Duration::from_millis(200)).submit(move |tx| {
-            if writes_first {
-                insert(tx, 50)?;
-            }
-            tx.query_row(ENDLESS, (), |row| row.get::<_, i64>(0))
-        });
+        let endless =
+            test.db.with(Terms::new().deadline(Duration::from_millis(200))).submit(move |tx| {
+                if writes_first {
+                    insert(tx, 50)?;
+                }
+                tx.query_row(ENDLESS, (), |row| row.get::<_, i64>(0))
+            });
         let after = neighbour(&test.db, 2);
         held.release().wait().unwrap();
         before.wait().unwrap();
@@ -91,7 +93,7 @@ fn a_write_that_would_run_for_ever_is_undone_at_its_deadline() {
     let test = Scratch::with_table();
     let held = hold(&test.db);
     let before = neighbour(&test.db, 1);
-    let endless = test.db.submission().deadline(Duration::from_millis(100)).submit(|tx| {
+    let endless = test.db.with(Terms::new().deadline(Duration::from_millis(100))).submit(|tx| {
         tx.execute(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
              INSERT OR REPLACE INTO t SELECT 100 + i % 10, 'x' FROM n",

@@ -17,7 +17,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use groupcommit_sqlite::{Database, Failure, Limits, NotRun, Ticket, Transaction, rusqlite};
+use groupcommit_sqlite::{Database, Failure, Limits, NotRun, Terms, Ticket, Transaction, rusqlite};
 
 use crate::common::{Done, Scratch, insert};
 
@@ -113,9 +113,9 @@ impl Ground {
         let unseen = || self.fates.lock().unwrap().unseen.insert(id);
         let in_haste = rng.u8(0..4) == 0;
         let submission = if in_haste {
-            self.db.submission().deadline(Duration::from_micros(300))
+            self.db.with(Terms::new().deadline(Duration::from_micros(300)))
         } else {
-            self.db.submission()
+            self.db.with(Terms::new())
         };
         match rng.u8(0..10) {
             0 => settle(&self.db.transact(transaction)),
