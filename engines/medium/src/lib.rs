@@ -2,7 +2,10 @@
 
 mod identity;
 
-use std::path::Path;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 pub use identity::Identity;
 
@@ -60,6 +63,46 @@ impl std::fmt::Display for Warning {
 /// The kind of a file system on which shared memory, or locks, do not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unusable(pub &'static str);
+
+/// The file that `path` leads to, or that opening it would create: absolute, and free of symbolic
+/// links.
+///
+/// # Errors
+///
+/// When the folder that should hold it does not exist: [`io::ErrorKind::NotFound`].
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => return found,
+    }
+    let folder = folder_of(path);
+    // A link to a file that is missing: SQLite and its like create what it leads to.
+    if let Ok(target) = path.read_link() {
+        return real_path(&folder.join(target));
+    }
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(folder.canonicalize()?.join(name))
+}
+
+/// The folder that holds what `path` names.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether the file has more names than the one it is opened by (hard links). What an engine keeps
+/// beside a file, under a name made from its name, would then not be found by who opens it by another.
+///
+/// # Errors
+///
+/// When it cannot be looked at.
+pub fn has_other_names(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(std::fs::metadata(path)?.nlink() > 1)
+}
 
 /// Looks at the file system that holds `folder`.
 ///
@@ -129,6 +172,27 @@ mod tests {
             mounted_without_barriers(mounts, Path::new("/data/x")),
             Some("/data".to_owned())
         );
+    }
+
+    #[test]
+    fn a_link_is_followed_to_the_file_that_is_there_or_would_be_created() {
+        let folder = std::env::temp_dir().join(format!("real-path-{}", std::process::id()));
+        let (near, far) = (folder.join("near"), folder.join("far"));
+        std::fs::create_dir_all(&near).unwrap();
+        std::fs::create_dir_all(&far).unwrap();
+        let (link, target) = (near.join("link"), far.join("file"));
+        std::os::unix::fs::symlink("../far/file", &link).unwrap();
+        let real = far.canonicalize().unwrap().join("file");
+        assert_eq!(real_path(&link).unwrap(), real);
+        std::fs::write(&target, "").unwrap();
+        assert_eq!(real_path(&link).unwrap(), real);
+        assert_eq!(real_path(&target).unwrap(), real);
+        assert!(!has_other_names(&link).unwrap());
+        std::fs::hard_link(&target, near.join("other")).unwrap();
+        assert!(has_other_names(&link).unwrap());
+        let missing = real_path(&near.join("missing").join("file")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

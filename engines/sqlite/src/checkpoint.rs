@@ -145,7 +145,7 @@ impl Checkpoints {
         }
     }
 
-    /// Between two groups, with `frames` in the log: keeps it bounded, and starts a checkpoint on
+    /// Between two groups or exclusives, with `frames` in the log: keeps it bounded, and starts a checkpoint on
     /// the pool when it is long enough.
     ///
     /// # Errors
@@ -159,13 +159,13 @@ impl Checkpoints {
     }
 
     /// Fails when a checkpoint met an input or output error.
-    pub(crate) fn check_whole(&self) -> Result<(), Cause> {
+    fn check_whole(&self) -> Result<(), Cause> {
         self.shared.failed.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
     /// A checkpoint outside of here may have met an input or output error.
     pub(crate) fn fail(&self, cause: Cause) {
-        let _was_first = self.shared.failed.set(cause);
+        self.shared.fail(cause);
     }
 
     fn keep_bounded(&mut self, frames: u64) {
@@ -217,6 +217,11 @@ impl Shared {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn fail(&self, cause: Cause) {
+        self.log.condemn();
+        let _was_first = self.failed.set(cause);
+    }
+
     /// Whether nobody kept it from finishing.
     fn checkpoint(&self, mode: CheckpointMode, readers_wait: Duration) -> bool {
         let mut slot = self.lock_connection();
@@ -243,7 +248,7 @@ impl Shared {
                 let (doing, path) = ("checkpoint", self.path.clone());
                 let error = Error::Sqlite { doing, path, source };
                 tracing::error!(%error, "a checkpoint failed; nothing more is accepted");
-                let _was_first = self.failed.set(Arc::new(error));
+                self.fail(Arc::new(error));
                 false
             }
             // A full disk: the log keeps everything, and a later attempt goes on.
@@ -297,6 +302,7 @@ pub(crate) fn checkpoint(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wal::Place;
 
     #[test]
     fn a_short_log_is_left_alone() {
@@ -377,7 +383,8 @@ mod tests {
         let length = log.metadata().unwrap().len();
         log.set_len(length / 2).unwrap(); // what is read beyond that is missing
 
-        let flushed = Log::open(path.with_extension("db-wal"), Duration::ZERO).unwrap();
+        let place = Place::of(path.clone()).unwrap();
+        let flushed = Log::open(path.with_extension("db-wal"), place, Duration::ZERO).unwrap();
         let mut checkpoints = Checkpoints::new(&path, flushed);
         checkpoints.between_groups(FRAMES_MAX).unwrap_err();
         log.set_len(length).unwrap();

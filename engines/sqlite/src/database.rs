@@ -143,6 +143,7 @@ impl Database {
         match self.inner.readers.read(read) {
             Ok(result) => result.map_err(|error| Failure::Rejected(Rejected::Caller(error))),
             Err(NoReader::Closed) => Err(NotRun::Closed.into()),
+            Err(NoReader::Gone(cause)) => Err(NotRun::Unavailable(cause).into()),
             Err(NoReader::Sqlite(error)) => {
                 Err(Failure::Rejected(Rejected::Engine(Arc::new(error))))
             }
@@ -169,9 +170,13 @@ impl Database {
     /// and closes the database. Inside a callback it does not wait for callbacks.
     /// Other clones then refuse everything.
     ///
+    /// A statement that a closure leaked (`mem::forget`) keeps its connection, and so the files, open
+    /// until the process ends; without a lock.
+    ///
     /// # Errors
     ///
-    /// [`Error::Close`] when a flush or a commit had failed.
+    /// [`Error::Close`] when a flush or a commit had failed, or when the database was deleted, moved or
+    /// replaced while it was open.
     pub fn close(&self) -> Result<(), Error> {
         // The writing connection must be the last: only it can empty the log.
         self.inner.readers.close();

@@ -44,6 +44,8 @@ pub struct Writer {
     pub(crate) own: OwnSql,
     pub(crate) log: Arc<Log>,
     pub(crate) checkpoints: Checkpoints,
+    /// SQLite's number for what other connections have committed.
+    pub(crate) data_version: i64,
     pub(crate) ground: Ground,
     /// Frames in the log, for the `metrics` facade.
     pub(crate) exported_wal_frames: metrics::Gauge,
@@ -115,14 +117,18 @@ impl Engine for Writer {
         execution.execute_all(group, &mut self.open)?;
         drop(execution);
         self.exported_wal_frames.set(self.guard.wal_frames() as f64);
-        Ok(Executed { commits: self.guard.commits() - commits_before })
+        let commits = self.guard.commits() - commits_before;
+        let to_flush = commits > 0 || self.others_committed();
+        Ok(Executed { commits: commits.max(to_flush.into()) })
     }
 
     fn exclusive(
         &mut self,
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
-        self.checkpoints.check_whole()?;
+        self.checkpoints.between_groups(self.guard.wal_frames())?;
+        // The connection of an exclusive must not be one to another database.
+        self.log.check_in_place().map_err(|error| Arc::new(error) as Cause)?;
         let Ground { opened, busy_timeout, .. } = &self.ground;
         let open = || connection::open_for_exclusive(opened, &self.guard, *busy_timeout);
         let mut alone = match self.log.while_sound(open) {
@@ -133,6 +139,7 @@ impl Engine for Writer {
             }
             None => return Ok(ExclusiveEnd::Refused(NotRun::Closed)),
         };
+        ffi::set_errno();
         let inside = Inside::enter();
         let ran = self.guard.as_exclusive(|| run(&mut alone));
         drop(inside);
@@ -156,7 +163,27 @@ impl Engine for Writer {
     }
 
     fn close(&mut self) -> Result<(), Cause> {
-        if self.checkpoints.check_whole().is_err() || !self.log.is_sound() {
+        // Before the log is deleted, by which only this looks as it should.
+        let in_place = self.log.check_in_place();
+        self.end()?;
+        in_place.map_err(|error| Arc::new(error) as Cause)
+    }
+}
+
+/// Dropped without being closed, it leaves no more behind.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(%error, path = %self.ground.path.display(), "could not close a database");
+        }
+    }
+}
+
+impl Writer {
+    /// Closes the connection now, and not when the last thread lets go of the pipeline: who closed a
+    /// database may open, move or delete it at once.
+    fn end(&mut self) -> Result<(), Cause> {
+        if !self.log.is_sound() {
             // Closing must not empty the log, which holds what a checkpoint may have lost, or copy
             // pages of one that is perhaps not on the disk.
             self.connection
@@ -164,12 +191,22 @@ impl Engine for Writer {
                 .map_err(|error| self.ground.fatal("keep the log of", error))?;
         }
         self.checkpoints.close();
-        // Closes the connection now, and not when the last thread lets go of the pipeline: who
-        // closed a database may open, move or delete it at once.
+        self.log.close();
         let nothing = Connection::open_in_memory()
             .map_err(|error| self.ground.fatal("close the connection to", error))?;
         ffi::close(std::mem::replace(&mut self.connection, nothing));
         Ok(())
+    }
+
+    /// Whether other connections have committed since this was asked last: members may have read what
+    /// nobody has flushed.
+    fn others_committed(&mut self) -> bool {
+        let asked = uninterrupted(|| {
+            let mut version = self.connection.prepare_cached("PRAGMA data_version")?;
+            version.query_row((), |row| row.get(0))
+        });
+        let Ok(version) = asked else { return true };
+        std::mem::replace(&mut self.data_version, version) != version
     }
 }
 

@@ -52,9 +52,26 @@ pub enum Error {
     )]
     ExclusiveIo(PathBuf),
 
-    /// A database without a file has nothing to flush to.
-    #[error("an in-memory or temporary database cannot be durable; give the path of a file")]
+    /// A database without a file has nothing to flush to. A URI may name one, or switch off what
+    /// durability rests on.
+    #[error(
+        "an in-memory or temporary database cannot be durable; give the path of a file, not a URI"
+    )]
     NotAFile,
+
+    /// The database has another name (a hard link). SQLite would keep another write-ahead log for it
+    /// under that one, and each would overwrite what the other has committed.
+    #[error("{} has more than one name (hard links); remove the others, or make copies of them", .0.display())]
+    HardLinked(PathBuf),
+
+    /// Writes to the database failed in this process, and it is still open, here or elsewhere: what
+    /// is really on the disk cannot be read.
+    #[error(
+        "writes to {} failed earlier, and it is still open; close every handle to it, here and in \
+         other processes, then open it again",
+        .0.display()
+    )]
+    StillOpen(PathBuf),
 
     /// The database lies on a file system on which write-ahead logging does not work.
     #[error("{} lies on {file_system}, where SQLite's write-ahead log does not work; use a local disk", path.display())]
@@ -74,6 +91,10 @@ pub enum Error {
         /// The version found at run time.
         found: String,
     },
+
+    /// The database was deleted, moved or replaced while it was open.
+    #[error("the database {} was deleted, moved or replaced while it was in use", .0.display())]
+    DatabaseReplaced(PathBuf),
 
     /// The write-ahead log was deleted or replaced while the database was open.
     #[error("the write-ahead log {} was deleted or replaced while it was in use", .0.display())]

@@ -88,13 +88,20 @@ pub(crate) fn cache_spills(connection: &Connection) -> i32 {
     current
 }
 
-/// Whether a call on the connection ever ended in an input or output error; a full disk is none.
+/// Whether a call on the connection ever ended in an input or output error, on a thread whose `errno`
+/// was set before; a full disk is none.
 ///
-/// SQLite keeps `errno` of the latest one, which is not 0: something had set it, and no function of the
-/// system ever sets it to 0.
+/// SQLite keeps `errno` of the latest one, also where no function of the system failed (a file that ends
+/// too early). No function ever sets it to 0.
 pub(crate) fn met_io_error(connection: &Connection) -> bool {
     // SAFETY: as above. The call only reads what the connection remembers.
     unsafe { ffi::sqlite3_system_errno(connection.handle()) != 0 }
+}
+
+/// Makes `errno` of this thread something else than 0; see [`met_io_error`].
+pub(crate) fn set_errno() {
+    // There is no file without a name, so this fails.
+    let _no_file = std::fs::metadata("");
 }
 
 /// The absolute path of the database, from SQLite itself; `None` without a file.
@@ -183,4 +190,31 @@ pub(crate) fn context_changes(context: &rusqlite::functions::Context<'_>) -> (i6
     connection.map_or((0, 0), |connection| {
         (connection.changes().cast_signed(), connection.total_changes().cast_signed())
     })
+}
+
+/// Whether the page cache holds the page of the file that is at this offset. Asked of the cache: a
+/// read that must not wait may still start the reading.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) fn is_cached(path: &std::path::Path, offset: u32) -> std::io::Result<bool> {
+    use std::os::fd::AsRawFd;
+
+    use nix::libc;
+    let file = std::fs::File::open(path)?;
+    let mut resident = 0_u8;
+    // SAFETY: one page of the file, which is longer, is mapped where the system likes, is not touched,
+    // and is unmapped again; the answer for one page is one byte, which outlives the call.
+    unsafe {
+        let page = libc::mmap(
+            ptr::null_mut(),
+            1,
+            libc::PROT_NONE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset.into(),
+        );
+        assert_ne!(page, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(page, 1, &raw mut resident), 0);
+        assert_eq!(libc::munmap(page, 1), 0);
+    }
+    Ok(resident & 1 == 1)
 }

@@ -117,9 +117,12 @@ impl Guard {
         let guard = self.clone();
         connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || guard.is_overdue()))?;
         let guard = self.clone();
-        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, frames: i32| {
-            guard.wal_frames.store(u64::try_from(frames).unwrap_or(0), Relaxed);
-            guard.commits.fetch_add(1, Relaxed);
+        connection.wal_hook(Some(move |wal: &mut rusqlite::hooks::Wal, frames: i32| {
+            // An exclusive may have attached another database, which has a log of its own.
+            if wal.name() == c"main" {
+                guard.wal_frames.store(u64::try_from(frames).unwrap_or(0), Relaxed);
+                guard.commits.fetch_add(1, Relaxed);
+            }
             Ok(())
         }))?;
         let guard = self.clone();

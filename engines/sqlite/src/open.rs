@@ -2,14 +2,16 @@
 
 use std::{
     cell::Cell,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
-use groupcommit_medium::Unusable;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
+use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
+use rustix::fs::{Access, access};
 
 use crate::{
     Database, Error, Warning,
@@ -21,9 +23,9 @@ use crate::{
     ffi,
     guard::Guard,
     readers::Readers,
-    recovery,
+    recovery::{self, Cache},
     transaction::OwnSql,
-    wal::Log,
+    wal::{Log, Place},
 };
 
 /// The longest wait that SQLite can count, in whole days.
@@ -129,13 +131,13 @@ impl Options {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, Error> {
         let path = path.as_ref();
         check_sqlite_version()?;
-        let warnings = check_path(path, self.create)?;
+        let (real, warnings) = check_path(path, self.create)?;
         for warning in &warnings {
             tracing::warn!(path = %path.display(), "{warning}");
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let guard = Guard::new(clock.clone());
-        let (connection, log) = self.open_writer(path, &guard)?;
+        let (connection, log) = self.open_writer(path, &real, &guard)?;
         let own = OwnSql::new();
         own.prepare(&connection).map_err(sqlite(path, "open"))?;
         let configuration = Configuration::of(&connection);
@@ -147,6 +149,7 @@ impl Options {
             own,
             log: log.clone(),
             checkpoints: Checkpoints::new(&opened, log.clone()),
+            data_version: 0,
             ground: Ground {
                 path: path.to_owned(),
                 opened: opened.clone(),
@@ -168,7 +171,7 @@ impl Options {
             formation: self.formation,
             ..Settings::default()
         };
-        let readers = Readers::new(opened, self.busy_timeout, self.readers_at_least);
+        let readers = Readers::new(opened, log.clone(), self.busy_timeout, self.readers_at_least);
         let pipeline = Pipeline::new(writer, settings);
         Ok(Database::new(Inner { readers, pipeline, log, guard, warnings }))
     }
@@ -176,13 +179,16 @@ impl Options {
     fn open_writer(
         &self,
         path: &Path,
+        real: &Path,
         guard: &Arc<Guard>,
     ) -> Result<(Connection, Arc<Log>), Error> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.create);
         let failed = |error| explain(path, error);
-        recovery::distrust_cache(path).map_err(failed)?;
-        let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        if recovery::distrust_cache(real).map_err(failed)? == Cache::Distrusted {
+            return Err(Error::StillOpen(path.to_owned()));
+        }
+        let mut connection = Connection::open_with_flags(real, flags).map_err(failed)?;
         connection.busy_timeout(self.busy_timeout).map_err(failed)?;
         if connection.is_readonly("main").map_err(failed)? {
             return Err(Error::ReadOnly(path.to_owned()));
@@ -196,8 +202,18 @@ impl Options {
         connection
             .query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))
             .map_err(failed)?;
+        let database = ffi::database_path(&connection).ok_or(Error::NotAFile)?;
+        let place = Place::of(database.clone())?;
+        // Of what is there now, and after that SQLite says whether it has the same.
+        let mut has_moved = 0;
+        connection
+            .file_control(Some("main"), FileControl::HasMoved(&mut has_moved))
+            .map_err(failed)?;
+        if has_moved != 0 {
+            return Err(Error::DatabaseReplaced(database));
+        }
         let log = ffi::wal_path(&connection).ok_or(Error::NotAFile)?;
-        let log = Log::open(log, self.flush_delay)?;
+        let log = Log::open(log, place, self.flush_delay)?;
         Ok((connection, log))
     }
 
@@ -240,32 +256,38 @@ fn is_sound_version(number: i32) -> bool {
     number >= 3_051_003 || (minor == 3_050 && patch >= 7) || (minor == 3_044 && patch >= 6)
 }
 
-fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
-    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+/// Refuses what cannot be used; the file that `path` leads to, and what speaks against it.
+fn check_path(path: &Path, create: bool) -> Result<(PathBuf, Vec<Warning>), Error> {
+    let is_uri = path.as_os_str().as_encoded_bytes().starts_with(b"file:");
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") || is_uri {
         return Err(Error::NotAFile);
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    if !folder.is_dir() {
-        return Err(Error::FolderMissing(folder));
     }
     if path.is_dir() {
         return Err(Error::NotADatabase(path.to_owned()));
     }
-    if !create && !path.exists() {
+    let real = real_path(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::FolderMissing(folder_of(path).to_owned()),
+        _ => Error::Io { doing: "look at", path: path.to_owned(), source },
+    })?;
+    let exists = real.exists();
+    if !create && !exists {
         return Err(Error::Missing(path.to_owned()));
     }
-    let writable = rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK).is_ok();
-    if !writable {
-        return Err(Error::ReadOnly(folder));
+    // What counts is where the file lies, not where a link to it does.
+    let folder = folder_of(&real);
+    if access(folder, Access::WRITE_OK).is_err() {
+        return Err(Error::ReadOnly(folder.to_owned()));
     }
-    if path.exists() && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err() {
+    if exists && access(&real, Access::WRITE_OK).is_err() {
         return Err(Error::ReadOnly(path.to_owned()));
     }
-    groupcommit_medium::examine(&folder)
-        .map_err(|Unusable(file_system)| Error::FileSystem { path: path.to_owned(), file_system })
+    if exists && has_other_names(&real).is_ok_and(|has_others| has_others) {
+        return Err(Error::HardLinked(path.to_owned()));
+    }
+    let warnings = groupcommit_medium::examine(folder).map_err(|Unusable(file_system)| {
+        Error::FileSystem { path: path.to_owned(), file_system }
+    })?;
+    Ok((real, warnings))
 }
 
 fn sqlite(path: &Path, doing: &'static str) -> impl Fn(rusqlite::Error) -> Error {

@@ -18,12 +18,13 @@ use std::{
     time::Duration,
 };
 
+use groupcommit_core::Cause;
 use rusqlite::{
     Connection, OpenFlags,
     hooks::{AuthAction, AuthContext, Authorization},
 };
 
-use crate::{connection::Configuration, ffi, guard};
+use crate::{connection::Configuration, ffi, guard, wal::Log};
 
 /// Statements that each reading connection keeps prepared.
 const STATEMENTS_CACHED: usize = 64;
@@ -54,6 +55,7 @@ impl Drop for Inside {
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
+    log: Arc<Log>,
     busy_timeout: Duration,
     max: usize,
     state: Mutex<State>,
@@ -94,16 +96,24 @@ impl Reader {
 /// Why a closure could not be given a connection.
 pub(crate) enum NoReader {
     Closed,
+    /// The file at the path is no longer the database.
+    Gone(Cause),
     Sqlite(rusqlite::Error),
 }
 
 impl Readers {
     /// A pool that opens its connections when they are first needed: two a core, but at least four,
     /// and at least `at_least`.
-    pub(crate) fn new(path: PathBuf, busy_timeout: Duration, at_least: usize) -> Self {
+    pub(crate) fn new(
+        path: PathBuf,
+        log: Arc<Log>,
+        busy_timeout: Duration,
+        at_least: usize,
+    ) -> Self {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             path,
+            log,
             busy_timeout,
             max: (2 * cores).max(4).max(at_least),
             state: Mutex::default(),
@@ -148,6 +158,7 @@ impl Readers {
                 // Holds the place; gives it back if opening fails.
                 let mut lent = Lent { readers: self, reader: None };
                 lent.reader = Some(self.open().map_err(NoReader::Sqlite)?);
+                self.log.check_in_place().map_err(|error| NoReader::Gone(Arc::new(error)))?;
                 return Ok(lent);
             }
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -8,8 +8,15 @@
 //! 2. The log is whole on the disk before a page of it is copied into the database, and all of it is
 //!    copied and synced before the first promise.
 
-use std::{fs::File, io, path::Path, time::Duration};
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
+use groupcommit_medium::Identity;
 use rusqlite::{Connection, OpenFlags, config::DbConfig, wal::CheckpointMode};
 
 use crate::{
@@ -17,21 +24,49 @@ use crate::{
     ffi,
 };
 
+/// Databases of which this process has lost a write, or a file, since the page cache was last made
+/// to forget them.
+static DISTRUSTED: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+
+fn distrusted() -> MutexGuard<'static, Vec<Identity>> {
+    DISTRUSTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A write to this database failed, or one of its files is gone: it is opened again only when nobody
+/// has it open any more.
+pub(crate) fn distrust(database: Identity) {
+    let mut distrusted = distrusted();
+    if !distrusted.contains(&database) {
+        distrusted.push(database);
+    }
+}
+
+/// What came of the page cache when a database is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cache {
+    /// It shows what is on the disk, or what others have read already.
+    Trusted,
+    /// Writes of this process failed, and somebody still has the database open.
+    Distrusted,
+}
+
 /// Has the page cache forget the database at `path` and its log, if there is a log and nobody else
 /// has the database open, so that whoever reads them next sees what is on the disk.
 ///
 /// A log that is there while nobody has the database open was left by a process that died, or after
-/// a failure. Where others have it open, it is theirs: they have read it already.
+/// a failure. Where others have it open, it is theirs: they have read it already, unless this process
+/// knows of a failure.
 ///
 /// # Errors
 ///
 /// What SQLite says.
-pub(crate) fn distrust_cache(path: &Path) -> rusqlite::Result<()> {
+pub(crate) fn distrust_cache(path: &Path) -> rusqlite::Result<Cache> {
+    let known = Identity::of(path).ok().filter(|database| distrusted().contains(database));
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let Ok(alone) = Connection::open_with_flags(path, flags) else { return Ok(()) };
-    let Some(log) = ffi::wal_path(&alone) else { return Ok(()) };
-    if log.metadata().map_or(0, |log| log.len()) == 0 {
-        return Ok(());
+    let Ok(alone) = Connection::open_with_flags(path, flags) else { return Ok(Cache::Trusted) };
+    let Some(log) = ffi::wal_path(&alone) else { return Ok(Cache::Trusted) };
+    if known.is_none() && log.metadata().map_or(0, |log| log.len()) == 0 {
+        return Ok(Cache::Trusted);
     }
     alone.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     alone.busy_timeout(Duration::ZERO)?;
@@ -39,15 +74,21 @@ pub(crate) fn distrust_cache(path: &Path) -> rusqlite::Result<()> {
     // else ever sees what is read of the log here.
     alone.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     if alone.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(())).is_err() {
-        return Ok(()); // others have it open, or the next who opens it comes to the same error
+        // Others have it open, or the next who opens it comes to the same error.
+        return Ok(if known.is_some() { Cache::Distrusted } else { Cache::Trusted });
     }
-    forget(&log);
+    if log.exists() {
+        forget(&log);
+    }
     // Closing the descriptor takes all locks of this process off the database: those of `alone`,
     // which has done its work, and of nobody else.
     if let Some(database) = ffi::database_path(&alone) {
         forget(&database);
     }
-    Ok(())
+    if let Some(known) = known {
+        distrusted().retain(|database| *database != known);
+    }
+    Ok(Cache::Trusted)
 }
 
 /// Writes out what the page cache holds of the file, and has it forget the rest.
@@ -107,24 +148,36 @@ mod tests {
     }
 
     #[cfg(target_os = "linux")]
-    fn is_cached(path: &Path) -> bool {
-        use rustix::io::{ReadWriteFlags, preadv2};
-        let (file, mut byte) = (File::open(path).unwrap(), [0]);
-        let mut into = [io::IoSliceMut::new(&mut byte)];
-        preadv2(&file, &mut into, 0, ReadWriteFlags::NOWAIT).is_ok()
-    }
-
-    #[cfg(target_os = "linux")]
     #[test]
     fn what_the_page_cache_shows_of_a_log_from_before_is_forgotten() {
         // Not in a folder for temporary files: these are in memory on many machines.
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = with_log(folder.path());
         let log = path.with_extension("db-wal");
-        assert!(is_cached(&log) && is_cached(&path));
+        assert!(ffi::is_cached(&log, 0).unwrap() && ffi::is_cached(&path, 0).unwrap());
         distrust_cache(&path).unwrap();
-        assert!(!is_cached(&log) && !is_cached(&path));
+        assert!(!ffi::is_cached(&log, 0).unwrap() && !ffi::is_cached(&path, 0).unwrap());
         assert_eq!(rows(&path), 1);
+    }
+
+    /// As far from what opening reads as the system reads ahead, and further.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn opening_forgets_what_the_page_cache_shows() {
+        const FAR: u32 = 16 << 20;
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = with_log(folder.path());
+        let writer = Connection::open(&path).unwrap();
+        writer.execute("CREATE TABLE large AS SELECT zeroblob(?1)", [2 * FAR]).unwrap();
+        writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
+        writer.execute("INSERT INTO t VALUES (2)", ()).unwrap();
+        writer.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        drop(writer);
+        assert!(ffi::is_cached(&path, FAR).unwrap());
+        let db = crate::Database::open(&path).unwrap();
+        assert!(!ffi::is_cached(&path, FAR).unwrap(), "what is shown may not be on the disk");
+        db.close().unwrap();
+        assert_eq!(rows(&path), 2);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! the call covers the file, whoever wrote it and through whichever descriptor.
 //!
 //! Invariants:
-//! 1. The descriptor is of the file that SQLite writes: device and inode are compared at every
-//!    flush, since syncing a log that was deleted and replaced would promise nothing.
+//! 1. The descriptor is of the file that SQLite writes, and that file is the log of the database at
+//!    its path: device and inode of both paths are compared at every flush, since syncing a log that
+//!    was deleted and replaced, or one of a database that is gone, would promise nothing.
 //! 2. The log's directory entry was synced before the first flush returned.
 //! 3. After a failed flush nothing that syncs the log is opened any more: the system reports a page
 //!    that it could not write once to each descriptor that was open then, and to none that is opened
-//!    later, so a sync by such a one would succeed and promise nothing.
+//!    later, so a sync by such a one would succeed and promise nothing. The same holds for the database
+//!    after a failed checkpoint.
 //! 4. Only the log is ever opened here: closing any descriptor of the database itself or of its
 //!    `-shm` would drop the locks that SQLite holds on them in this process. The log has none.
 
@@ -18,35 +20,69 @@ use std::{
     fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
 use groupcommit_core::{Cause, Flush};
-use groupcommit_medium::Identity;
+use groupcommit_medium::{Identity, folder_of};
 
-use crate::Error;
+use crate::{Error, recovery};
 
 /// The write-ahead log of one database, open for flushing.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
-    path: PathBuf,
-    identity: Identity,
+    place: Place,
+    database: Place,
     /// Zero, but in experiments.
     flush_delay: Duration,
-    /// No sync has failed. Locked while one is under way.
+    /// Neither a sync of the log nor a checkpoint has failed. Locked while a sync is under way.
     is_sound: Mutex<bool>,
-    /// Flushes that succeed before one is made to fail; for tests of what happens then.
+    /// The writing connection is being closed, or is. SQLite then deletes the log, once all of it is
+    /// in the database and synced.
+    is_closed: AtomicBool,
     #[cfg(test)]
-    pub(crate) flushes_until_failure: std::sync::atomic::AtomicI64,
+    pub(crate) seam: tests::Seam,
+}
+
+/// A file that has to stay where it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl Place {
+    /// The file that is at `path` now.
+    pub(crate) fn of(path: PathBuf) -> Result<Self, Error> {
+        match Identity::of(&path) {
+            Ok(identity) => Ok(Self { path, identity }),
+            Err(source) => Err(Error::Io { doing: "look at", path, source }),
+        }
+    }
+
+    fn is_kept(&self) -> Result<bool, Error> {
+        self.identity.is_at(&self.path).map_err(|source| {
+            let path = self.path.clone();
+            Error::Io { doing: "look at", path, source }
+        })
+    }
 }
 
 impl Log {
-    /// Opens the log at `path`, which SQLite has created, and makes its directory entry durable.
+    /// Opens the log at `path`, which SQLite has created for the database at that other place, and
+    /// makes its directory entry durable.
     ///
     /// Each flush is made to take `flush_delay` longer.
-    pub(crate) fn open(path: PathBuf, flush_delay: Duration) -> Result<Arc<Self>, Error> {
+    pub(crate) fn open(
+        path: PathBuf,
+        database: Place,
+        flush_delay: Duration,
+    ) -> Result<Arc<Self>, Error> {
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { doing, path, source }
@@ -55,22 +91,20 @@ impl Log {
             .write(true)
             .open(&path)
             .map_err(failed("open the write-ahead log", &path))?;
-        let identity = Identity::of(&path).map_err(failed("look at", &path))?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+        let identity = Identity::of_file(&file).map_err(failed("look at", &path))?;
+        let folder = folder_of(&path);
         File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(failed("flush the folder", folder))?;
         Ok(Arc::new(Self {
             file,
-            path,
-            identity,
+            place: Place { path, identity },
+            database,
             flush_delay,
             is_sound: Mutex::new(true),
+            is_closed: AtomicBool::new(false),
             #[cfg(test)]
-            flushes_until_failure: i64::MAX.into(),
+            seam: tests::Seam::default(),
         }))
     }
 
@@ -78,9 +112,15 @@ impl Log {
         self.is_sound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no sync has failed.
+    /// Whether neither a sync of the log nor a checkpoint has failed.
     pub(crate) fn is_sound(&self) -> bool {
         *self.lock()
+    }
+
+    /// A checkpoint has failed.
+    pub(crate) fn condemn(&self) {
+        *self.lock() = false;
+        recovery::distrust(self.database.identity);
     }
 
     /// Calls `open`, which opens descriptors that sync the log, while no flush is under way; not
@@ -91,34 +131,51 @@ impl Log {
     }
 
     fn flush(&self) -> Result<(), Error> {
-        let io_error = |source: io::Error| Error::Io {
-            doing: "flush the write-ahead log",
-            path: self.path.clone(),
-            source,
-        };
+        let flushed = self.sync().and_then(|()| self.check_in_place());
+        if flushed.is_err() {
+            recovery::distrust(self.database.identity);
+        }
+        flushed
+    }
+
+    fn sync(&self) -> Result<(), Error> {
         {
             let mut is_sound = self.lock();
-            let synced = self.sync();
+            let synced = self.sync_data();
             *is_sound &= synced.is_ok();
-            synced.map_err(io_error)?;
+            synced.map_err(|source| {
+                let path = self.place.path.clone();
+                Error::Io { doing: "flush the write-ahead log", path, source }
+            })?;
         }
         // Never in use, only where an experiment shows a slower disk.
         if !self.flush_delay.is_zero() {
             std::thread::sleep(self.flush_delay);
         }
-        match self.identity.is_at(&self.path) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::LogReplaced(self.path.clone())),
-            Err(error) => Err(io_error(error)),
-        }
+        Ok(())
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn sync_data(&self) -> io::Result<()> {
         #[cfg(test)]
-        if self.flushes_until_failure.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0 {
-            return Err(io::Error::other("a flush that a test made fail"));
-        }
+        self.seam.sync_begins()?;
         self.file.sync_data()
+    }
+
+    /// Fails when the log or the database is no longer at its path.
+    pub(crate) fn check_in_place(&self) -> Result<(), Error> {
+        if !self.database.is_kept()? {
+            return Err(Error::DatabaseReplaced(self.database.path.clone()));
+        }
+        // In this order: what closing deletes is not missed.
+        if !self.place.is_kept()? && !self.is_closed.load(SeqCst) {
+            return Err(Error::LogReplaced(self.place.path.clone()));
+        }
+        Ok(())
+    }
+
+    /// The writing connection is about to be closed, by which SQLite may delete the log.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, SeqCst);
     }
 
     /// Size of the log's file in bytes.
@@ -152,13 +209,48 @@ impl Flush for LogFlusher {
 #[cfg(test)]
 mod tests {
     use std::sync::{
-        atomic::Ordering::Relaxed,
+        atomic::{AtomicI64, Ordering::Relaxed},
         mpsc::{self, Sender},
     };
 
     use groupcommit_core::{Failure, NotRun, Ticket};
 
+    use super::*;
     use crate::Database;
+
+    /// Where a test has a hand in each sync.
+    #[derive(Debug)]
+    pub(crate) struct Seam {
+        /// Syncs that succeed before one is made to fail.
+        until_failure: AtomicI64,
+        /// Told when a sync begins.
+        begun: Mutex<Option<Sender<()>>>,
+        /// A sync goes on when it can lock this.
+        go_on: Mutex<()>,
+    }
+
+    impl Default for Seam {
+        fn default() -> Self {
+            Self {
+                until_failure: i64::MAX.into(),
+                begun: Mutex::default(),
+                go_on: Mutex::default(),
+            }
+        }
+    }
+
+    impl Seam {
+        pub(crate) fn sync_begins(&self) -> io::Result<()> {
+            if let Some(begun) = &*self.begun.lock().unwrap() {
+                begun.send(()).unwrap();
+            }
+            drop(self.go_on.lock().unwrap());
+            if self.until_failure.fetch_sub(1, Relaxed) == 0 {
+                return Err(io::Error::other("a flush that a test made fail"));
+            }
+            Ok(())
+        }
+    }
 
     type Held = (Sender<()>, Ticket<usize, rusqlite::Error>);
 
@@ -194,7 +286,7 @@ mod tests {
         db.transact(|tx| tx.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)", ())).unwrap();
         insert(&db, 1).wait().unwrap();
 
-        db.log().flushes_until_failure.store(0, Relaxed);
+        db.log().seam.until_failure.store(0, Relaxed);
         let (release, covered) = hold(&db, 2);
         let beside = insert(&db, 3);
         release.send(()).unwrap();
@@ -210,7 +302,7 @@ mod tests {
         assert!(matches!(refused, Err(Failure::NotRun(NotRun::Failed(_)))), "{refused:?}");
         assert!(db.flush().is_err());
         assert!(db.read_durable(|_| Ok::<_, ()>(())).is_err());
-        let attempts = -db.log().flushes_until_failure.load(Relaxed);
+        let attempts = -db.log().seam.until_failure.load(Relaxed);
         assert_eq!(attempts, 1, "a flush was tried again");
         assert!(db.log().while_sound(|| ()).is_none(), "a later descriptor would be told nothing");
         assert!(db.close().is_err());
@@ -223,5 +315,128 @@ mod tests {
         // Those that are unknown were committed, and the page cache still has them; those that were
         // not run are not there.
         assert_eq!(ids(&db), if executed { vec![1, 2, 3, 6] } else { vec![1, 2, 6] });
+    }
+
+    fn with_table(path: &Path) -> Database {
+        let db = Database::open(path).unwrap();
+        db.transact(|tx| tx.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)", ())).unwrap();
+        db
+    }
+
+    /// On the caller's thread, so that no other holds on to the database.
+    fn fail_a_flush(db: &Database, id: i64) {
+        db.log().seam.until_failure.store(0, Relaxed);
+        let unknown = db.transact(move |tx| tx.execute("INSERT INTO t VALUES (?1)", [id]));
+        assert!(matches!(unknown, Err(Failure::Unknown(_))), "{unknown:?}");
+    }
+
+    #[test]
+    fn dropped_after_a_failed_flush_the_log_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let db = with_table(&path);
+        fail_a_flush(&db, 1);
+        let database = std::fs::read(&path).unwrap();
+        drop(db);
+        assert!(path.with_extension("db-wal").metadata().unwrap().len() > 0);
+        assert!(std::fs::read(&path).unwrap() == database, "the log was copied");
+        assert_eq!(ids(&Database::open(&path).unwrap()), [1]);
+    }
+
+    #[test]
+    fn what_failed_is_opened_again_only_after_the_old_handle_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let db = with_table(&path);
+        fail_a_flush(&db, 1);
+        for _ in 0..2 {
+            let refused = Database::open(&path).unwrap_err();
+            assert!(matches!(&refused, Error::StillOpen(found) if *found == path), "{refused}");
+        }
+        db.close().unwrap_err();
+        let db = Database::open(&path).unwrap();
+        assert_eq!(ids(&db), [1]);
+        drop(db);
+        // Once it has been read from the disk again, nothing is held against it.
+        let (one, two) = (Database::open(&path).unwrap(), Database::open(&path).unwrap());
+        assert_eq!(ids(&one), ids(&two));
+    }
+
+    /// What is committed while a flush is under way is not in what it flushed.
+    #[test]
+    fn a_flush_makes_nothing_durable_that_was_committed_after_it_began() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = with_table(&folder.path().join("app.db"));
+        let seam = &db.log().seam;
+        let (begun, has_begun) = mpsc::channel();
+        *seam.begun.lock().unwrap() = Some(begun);
+        let under_way = seam.go_on.lock().unwrap();
+        let before = db.submit(|tx| tx.execute("INSERT INTO t VALUES (1)", ()));
+        has_begun.recv().unwrap();
+        let (release, meanwhile) = hold(&db, 2);
+        release.send(()).unwrap();
+        // In a group of its own, so the one before is committed when it runs.
+        let (release, later) = hold(&db, 3);
+        seam.until_failure.store(1, Relaxed);
+        drop(under_way);
+        before.wait().unwrap();
+        release.send(()).unwrap();
+        let meanwhile = meanwhile.wait();
+        assert!(matches!(meanwhile, Err(Failure::Unknown(_))), "{meanwhile:?}");
+        later.wait().unwrap_err();
+    }
+
+    /// Neither file can be synced, and the system says so.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_log_and_its_folder_are_synced() {
+        let null = Path::new("/dev/null");
+        let open = |log: &Path| {
+            let database = Place::of(null.to_owned()).unwrap();
+            Log::open(log.to_owned(), database, Duration::ZERO)
+        };
+        let log = open(null).unwrap();
+        let failed = log.flush().unwrap_err();
+        assert!(matches!(failed, Error::Io { doing: "flush the write-ahead log", .. }), "{failed}");
+        let failed = open(Path::new("/proc/self/comm")).unwrap_err();
+        assert!(matches!(failed, Error::Io { doing: "flush the folder", .. }), "{failed}");
+    }
+
+    /// What a member read may be another's that is committed and not flushed.
+    #[test]
+    fn what_another_connection_committed_is_flushed_for_a_member_that_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let db = with_table(&path);
+        let count = || {
+            let sql = "SELECT count(*) FROM t";
+            db.transact(|tx| tx.query_row(sql, (), |row| row.get::<_, i64>(0))).unwrap()
+        };
+        let syncs = || i64::MAX - db.log().seam.until_failure.load(Relaxed);
+        assert_eq!(count(), 0);
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.pragma_update(None, "synchronous", "OFF").unwrap();
+        for rows in 1..3 {
+            other.execute("INSERT INTO t VALUES (?1)", [rows]).unwrap();
+            let before = syncs();
+            assert_eq!(count(), rows);
+            assert_eq!(syncs(), before + 1);
+            assert_eq!(count(), rows);
+            assert_eq!(syncs(), before + 1, "there was nothing new");
+        }
+    }
+
+    /// Whoever closes the database may see the log go before a flush of somebody else has looked.
+    #[test]
+    fn a_log_that_closing_deleted_is_not_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let db = with_table(&path);
+        db.close().unwrap();
+        assert!(!path.with_extension("db-wal").exists());
+        db.log().flush().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let gone = db.log().flush().unwrap_err();
+        assert!(matches!(gone, Error::DatabaseReplaced(_)), "{gone}");
     }
 }

@@ -101,3 +101,21 @@ fn is_bounded_under_reads_that_overlap_without_end() {
     });
     assert!(longest < 2 * FRAMES_MAX, "{longest} frames");
 }
+
+#[test]
+fn is_bounded_under_exclusives() {
+    let test = Scratch::with_table();
+    fill(&test);
+    let mut longest = 0;
+    for turn in 0..600 {
+        let id = turn % ROWS;
+        test.db
+            .exclusive(move |conn| {
+                conn.execute("UPDATE t SET v = randomblob(200000) WHERE id = ?1", [id])
+            })
+            .unwrap();
+        longest = longest.max(test.db.wal().frames);
+    }
+    assert!(longest < FRAMES_MAX, "{longest} frames");
+    assert!(test.db.wal().bytes < FRAMES_MAX * 4_200, "{:?}", test.db.wal());
+}

@@ -99,7 +99,7 @@ fn a_folder_in_the_place_of_a_database_is_named() {
 
 #[test]
 fn a_database_without_a_file_is_refused() {
-    for path in ["", ":memory:", "file::memory:"] {
+    for path in ["", ":memory:", "file::memory:", "file:app.db?nolock=1", "file:app.db?psow=0"] {
         let error = Database::open(path).unwrap_err();
         assert!(matches!(error, Error::NotAFile), "{path}: {error}");
     }
@@ -192,6 +192,13 @@ fn memory_in_the_place_of_a_disk_is_warned_of() {
     let db = Database::open(folder.path().join("app.db")).unwrap();
     assert!(matches!(db.warnings(), [Warning::Volatile { file_system: "tmpfs" }]));
     let on_disk = Scratch::with_table();
+    // The file counts, not the link to it.
+    let link = on_disk.folder().join("link.db");
+    std::os::unix::fs::symlink(folder.path().join("other.db"), &link).unwrap();
+    for _ in ["missing", "there"] {
+        let linked = Database::open(&link).unwrap();
+        assert!(matches!(linked.warnings(), [Warning::Volatile { file_system: "tmpfs" }]));
+    }
     assert!(on_disk.db.warnings().is_empty(), "{:?}", on_disk.db.warnings());
 }
 

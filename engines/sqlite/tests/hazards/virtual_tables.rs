@@ -101,7 +101,10 @@ fn used_by_an_exclusive_and_dropped_with_the_database() {
     let wal = test.wal_path();
     let Scratch { db, .. } = test.keep_folder();
     drop(db);
-    assert!(!wal.exists(), "a connection is still open");
+    // By the last thread that has done something for it.
+    while wal.exists() {
+        std::thread::yield_now();
+    }
     std::fs::remove_dir_all(wal.parent().unwrap()).unwrap();
 }
 
