@@ -5,6 +5,8 @@
 
 mod exit;
 mod ingest;
+#[cfg(feature = "serve")]
+mod serve;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -25,12 +27,16 @@ struct Arguments {
 enum Command {
     /// Load CSV, NDJSON or SQL lines into a SQLite table, every record its own durable transaction
     Ingest(Box<ingest::Options>),
+    #[cfg(feature = "serve")]
+    Serve(serve::Options),
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let end = match &arguments.command {
         Command::Ingest(options) => ingest::run(options),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => serve::run(options),
     };
     match end {
         Ok(exit) => exit.into(),

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
@@ -29,9 +29,10 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "groupcommit-postgres",
         ],
     ),
+    ("groupcommit-serve", &["groupcommit"]),
     ("groupcommit-testkit", &["groupcommit-core"]),
     ("groupcommit-lab", &["groupcommit", "groupcommit-bridge"]),
-    ("groupcommit-cli", &["groupcommit"]),
+    ("groupcommit-cli", &["groupcommit", "groupcommit-serve"]),
     (
         "groupcommit-testkit-power",
         &["groupcommit-core", "groupcommit-sqlite", "groupcommit-lmdb", "groupcommit-rocksdb"],

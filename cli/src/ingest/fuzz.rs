@@ -92,6 +92,8 @@ fn command_line() {
                 }
                 assert!(options.in_flight >= 1 && options.sample >= 1);
             }
+            #[cfg(feature = "serve")]
+            Ok(crate::Arguments { command: crate::Command::Serve(_) }) => {}
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     });

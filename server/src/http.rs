@@ -1,0 +1,264 @@
+//! HTTP: routes, bodies, and what errors look like.
+
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Body as _, Incoming},
+    header::{self, HeaderValue},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    cursor, dump,
+    error::{Refusal, SqlError},
+    pipeline,
+    program::Program,
+    protocol::{Answer, PipelineRequest, PipelineResponse, Response as Told, V1Request},
+    server::{Failed, Server},
+    streams::Stream,
+    websocket,
+};
+
+/// The body of a response.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Answers one HTTP request.
+pub(crate) async fn answer(
+    server: Arc<Server>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let answered = match check_caller(&server, &request) {
+        Ok(()) => route(server, request).await,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(answered.unwrap_or_else(refuse))
+}
+
+async fn route(
+    server: Arc<Server>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let is_get = request.method() == Method::GET;
+    let is_post = request.method() == Method::POST;
+    match request.uri().path() {
+        "/" if is_get && websocket::is_upgrade(&request) => websocket::accept(server, &mut request),
+        "/" | "/v1" | "/v2" | "/v3" if is_get => Ok(text(
+            "groupcommit: SQL over HTTP. Connect with a libSQL or Turso client, or POST to /v2/pipeline.\n",
+        )),
+        "/health" if is_get => Ok(text("")),
+        "/version" if is_get => Ok(text(concat!("groupcommit ", env!("CARGO_PKG_VERSION"), "\n"))),
+        "/dump" if is_get => Ok(dump::respond(&server)),
+        "/v2/pipeline" | "/v3/pipeline" if is_post => pipeline(&server, request).await,
+        "/v3/cursor" if is_post => {
+            let (body, _memory) = read(&server, request).await?;
+            cursor::respond(&server, body).await
+        }
+        "/v1/execute" | "/v1/batch" if is_post => version_1(&server, request).await,
+        "/" | "/v1" | "/v2" | "/v3" | "/health" | "/version" | "/dump" | "/v2/pipeline"
+        | "/v3/pipeline" | "/v3/cursor" | "/v1/execute" | "/v1/batch" => Err(Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "METHOD_NOT_ALLOWED",
+            format!("{} is not allowed here", request.method()),
+        )),
+        path => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "NOT_FOUND",
+            format!("there is nothing at {path}"),
+        )),
+    }
+}
+
+async fn pipeline(server: &Server, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let (body, _memory): (PipelineRequest, _) = read(server, request).await?;
+    let mut session = server.streams.begin(body.baton.as_deref())?;
+    match pipeline::answer_all(server, &mut session.stream, body.requests).await {
+        Ok(results) => {
+            let closes = matches!(results.last(), Some(Answer::Ok { response: Told::Close }));
+            let baton = if closes {
+                server.streams.close(&session);
+                None
+            } else {
+                Some(server.streams.end(session))
+            };
+            json(StatusCode::OK, &PipelineResponse { baton, base_url: None, results })
+        }
+        Err(refusal) => {
+            if refusal.may_retry {
+                server.streams.give_back(session);
+            } else {
+                server.streams.close(&session);
+            }
+            Err(refusal)
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct V1Response<T> {
+    result: T,
+}
+
+async fn version_1(server: &Server, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let (body, _memory): (V1Request, _) = read(server, request).await?;
+    let mut stream = Stream::default();
+    let failed = |failed: Failed| match failed.into_refusal() {
+        Err(refusal) => refusal,
+        Ok(SqlError { message, code, .. }) => Refusal::bad_request(code, message),
+    };
+    match (body.stmt, body.batch) {
+        (Some(stmt), None) => {
+            let program = Program::of_stmt(stmt, &stream.stored);
+            let result = pipeline::execute(server, &mut stream, program).await.map_err(failed)?;
+            json(StatusCode::OK, &V1Response { result })
+        }
+        (None, Some(batch)) => {
+            let program = Program::of_batch(batch, &stream.stored)?;
+            let result = pipeline::batch_of(server, &mut stream, program).await.map_err(failed)?;
+            json(StatusCode::OK, &V1Response { result })
+        }
+        _ => Err(Refusal::bad_request("PROTOCOL_ERROR", "give either `stmt` or `batch`")),
+    }
+}
+
+/// Reads a body of JSON. What comes with it counts as memory until it is dropped.
+async fn read<T: DeserializeOwned>(
+    server: &Server,
+    request: Request<Incoming>,
+) -> Result<(T, Option<OwnedSemaphorePermit>), Refusal> {
+    let reading = read_bytes(server, request.into_body());
+    let Ok(read) = tokio::time::timeout(server.options.send_timeout, reading).await else {
+        let message = format!("the body took longer than {:?}", server.options.send_timeout);
+        return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", message));
+    };
+    let (bytes, memory) = read?;
+    let malformed = |error: serde_json::Error| {
+        Refusal::bad_request("MALFORMED_REQUEST", format!("malformed request: {error}"))
+    };
+    Ok((serde_json::from_slice(&bytes).map_err(malformed)?, memory))
+}
+
+async fn read_bytes(
+    server: &Server,
+    mut body: Incoming,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+    let max = server.options.body_bytes_max;
+    let too_large = || {
+        let message = format!("a request has at most {max} bytes; send it in parts");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "BODY_TOO_LARGE", message)
+    };
+    if body.size_hint().lower() > max as u64 {
+        return Err(too_large());
+    }
+    let mut memory: Option<OwnedSemaphorePermit> = None;
+    let mut bytes = Bytes::new();
+    let mut joined = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let broken = |error: hyper::Error| {
+            Refusal::bad_request("BROKEN_REQUEST", format!("the request broke off: {error}"))
+        };
+        let Ok(part) = frame.map_err(broken)?.into_data() else { continue };
+        if bytes.len() + joined.len() + part.len() > max {
+            return Err(too_large());
+        }
+        let more = u32::try_from(part.len()).ok();
+        let more = more.and_then(|more| server.bodies.clone().try_acquire_many_owned(more).ok());
+        let Some(more) = more else {
+            let message = "too many requests are being read; send it again";
+            return Err(Refusal::not_run("OVERLOADED", message));
+        };
+        match &mut memory {
+            Some(memory) => memory.merge(more),
+            None => memory = Some(more),
+        }
+        // Nearly every body comes in one part, which is not copied.
+        if joined.is_empty() && bytes.is_empty() {
+            bytes = part;
+        } else {
+            joined.extend_from_slice(&std::mem::take(&mut bytes));
+            joined.extend_from_slice(&part);
+        }
+    }
+    Ok((if joined.is_empty() { bytes } else { joined.into() }, memory))
+}
+
+/// Refuses what a page in a browser could send without its user's knowledge: there is no login here.
+fn check_caller(server: &Server, request: &Request<Incoming>) -> Result<(), Refusal> {
+    let forbidden =
+        |message: &'static str| Err(Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", message));
+    if request.headers().contains_key(header::ORIGIN) {
+        return forbidden("requests from a browser's pages are not answered");
+    }
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    if server.is_local && !host.is_none_or(is_local) {
+        return forbidden("this server answers to the names of this machine only");
+    }
+    Ok(())
+}
+
+fn is_local(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+fn refuse(refusal: Refusal) -> Response<Body> {
+    #[derive(Serialize)]
+    struct Refused<'a> {
+        // Clients look for one or the other.
+        error: &'a str,
+        message: &'a str,
+        code: &'a str,
+    }
+    let Refusal { status, code, message, may_retry } = refusal;
+    let body = Refused { error: &message, message: &message, code };
+    let mut response = json(status, &body).unwrap_or_default();
+    if may_retry {
+        let seconds = HeaderValue::from(RETRY_AFTER.as_secs());
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    response
+}
+
+/// When a client should send again what was not run.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
+    let bytes = serde_json::to_vec(body).map_err(|error| {
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
+    })?;
+    let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+fn text(body: &'static str) -> Response<Body> {
+    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())).boxed_unsync());
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:8080", "db.localhost:80"]
+        {
+            assert!(is_local(host), "{host}");
+        }
+        for host in ["example.com", "localhost.example.com:8080", "x:y"] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Answering requests: those of a pipeline, of a WebSocket, and the two of version 1.
+
+use std::sync::Arc;
+
+use crate::{
+    error::{Refusal, SqlError},
+    program::{self, Program},
+    protocol::{Answer, BatchResult, Request, RequestType, Response, StmtResult},
+    run::Outcome,
+    server::{Failed, Server},
+    sql,
+    streams::{self, Stream},
+};
+
+/// Why a request has no response.
+#[derive(Debug)]
+pub(crate) enum NoResponse {
+    Failed(Failed),
+    /// The message breaks the protocol.
+    Refused(Refusal),
+}
+
+impl From<Failed> for NoResponse {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+impl From<SqlError> for NoResponse {
+    fn from(error: SqlError) -> Self {
+        Self::Failed(Failed::Request(error))
+    }
+}
+
+impl From<Refusal> for NoResponse {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Answers requests in turn, each whatever came of those before it.
+pub(crate) async fn answer_all(
+    server: &Server,
+    stream: &mut Stream,
+    requests: Vec<Request>,
+) -> Result<Vec<Answer>, Refusal> {
+    let last = requests.len().saturating_sub(1);
+    let closes = |request: &Request| request.r#type == RequestType::Close;
+    if requests.iter().position(closes).is_some_and(|at| at != last) {
+        let message = "`close` must be the last request: nothing can run on a closed stream";
+        return Err(Refusal::bad_request("STREAM_CLOSED", message));
+    }
+    let mut answers = Vec::with_capacity(requests.len());
+    let mut has_run = false;
+    for request in requests {
+        let runs = matches!(
+            request.r#type,
+            RequestType::Execute | RequestType::Batch | RequestType::Sequence
+        );
+        answers.push(match answer(server, stream, request).await {
+            Ok(response) => Answer::Ok { response },
+            Err(NoResponse::Refused(refusal)) => return Err(refusal),
+            // The client must not send again what has had its effect.
+            Err(NoResponse::Failed(Failed::NotRun(message))) if has_run => {
+                Answer::Error { error: Failed::NotRun(message).into_error() }
+            }
+            Err(NoResponse::Failed(failed)) => Answer::Error { error: failed.into_refusal()? },
+        });
+        has_run |= runs;
+    }
+    Ok(answers)
+}
+
+/// Answers one request.
+pub(crate) async fn answer(
+    server: &Server,
+    stream: &mut Stream,
+    request: Request,
+) -> Result<Response, NoResponse> {
+    match request.r#type {
+        RequestType::Execute => {
+            let stmt = request.stmt.ok_or_else(|| missing("execute", "stmt"))?;
+            let result = execute(server, stream, Program::of_stmt(stmt, &stream.stored)).await?;
+            Ok(Response::Execute { result })
+        }
+        RequestType::Batch => {
+            let batch = request.batch.ok_or_else(|| missing("batch", "batch"))?;
+            let result =
+                batch_of(server, stream, Program::of_batch(batch, &stream.stored)?).await?;
+            Ok(Response::Batch { result })
+        }
+        RequestType::Sequence => {
+            let text = program::text_of(request.sql.as_deref(), request.sql_id, &stream.stored)?;
+            let program = Arc::new(Program::of_sequence(text)?);
+            let outcomes = server.run(program, &mut stream.hold).await?;
+            match outcomes.into_iter().find_map(failed_one) {
+                Some(error) => Err(error.into()),
+                None => Ok(Response::Sequence),
+            }
+        }
+        RequestType::Describe => {
+            let text = program::text_of(request.sql.as_deref(), request.sql_id, &stream.stored)?;
+            let (_, sql) = sql::classify(sql::single(text)?)?;
+            let result = server.describe(sql.to_owned(), &mut stream.hold).await??;
+            Ok(Response::Describe { result })
+        }
+        RequestType::StoreSql => {
+            let id = request.sql_id.ok_or_else(|| missing("store_sql", "sql_id"))?;
+            let sql = request.sql.ok_or_else(|| missing("store_sql", "sql"))?;
+            streams::store(&mut stream.stored, id, sql)?;
+            Ok(Response::StoreSql)
+        }
+        RequestType::CloseSql => {
+            let id = request.sql_id.ok_or_else(|| missing("close_sql", "sql_id"))?;
+            stream.stored.remove(&id);
+            Ok(Response::CloseSql)
+        }
+        RequestType::GetAutocommit => match &stream.hold {
+            crate::server::Hold::Lost(error) => Err(error.clone().into()),
+            hold => Ok(Response::GetAutocommit {
+                is_autocommit: matches!(hold, crate::server::Hold::None),
+            }),
+        },
+        RequestType::Close => {
+            *stream = Stream::default();
+            Ok(Response::Close)
+        }
+        RequestType::OpenStream
+        | RequestType::CloseStream
+        | RequestType::OpenCursor
+        | RequestType::FetchCursor
+        | RequestType::CloseCursor => {
+            let message = "streams and cursors are opened like this on a WebSocket only";
+            Err(Refusal::bad_request("PROTOCOL_ERROR", message).into())
+        }
+    }
+}
+
+/// Runs the one statement of a program.
+pub(crate) async fn execute(
+    server: &Server,
+    stream: &mut Stream,
+    program: Program,
+) -> Result<StmtResult, Failed> {
+    let outcomes = server.run(Arc::new(program), &mut stream.hold).await?;
+    match outcomes.into_iter().next() {
+        Some(Outcome::Done(result)) => Ok(result),
+        Some(Outcome::Failed(error)) => Err(Failed::Request(error)),
+        Some(Outcome::Skipped) | None => Ok(StmtResult::default()),
+    }
+}
+
+/// Runs a program and tells each step's outcome.
+pub(crate) async fn batch_of(
+    server: &Server,
+    stream: &mut Stream,
+    program: Program,
+) -> Result<BatchResult, Failed> {
+    let outcomes = server.run(Arc::new(program), &mut stream.hold).await?;
+    let mut batch = BatchResult::default();
+    for outcome in outcomes {
+        let (result, error) = match outcome {
+            Outcome::Skipped => (None, None),
+            Outcome::Done(result) => (Some(result), None),
+            Outcome::Failed(error) => (None, Some(error)),
+        };
+        batch.step_results.push(result);
+        batch.step_errors.push(error);
+    }
+    Ok(batch)
+}
+
+fn failed_one(outcome: Outcome) -> Option<SqlError> {
+    match outcome {
+        Outcome::Failed(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn missing(request: &str, field: &str) -> Refusal {
+    Refusal::bad_request("PROTOCOL_ERROR", format!("`{request}` needs the field `{field}`"))
+}

@@ -1,0 +1,496 @@
+//! Running a program: on a reading connection, as a member of a group, or on the writing connection
+//! alone.
+//!
+//! As a member, the program's own `BEGIN` and `COMMIT` only mark what the member is anyway: one
+//! transaction. Whatever a member cannot do ends it with [`Stop::NeedsSlot`], without effect, and the
+//! program runs again with the writing connection to itself, where everything means what it means in
+//! SQLite.
+
+use std::sync::Arc;
+
+use groupcommit::sqlite::{
+    Transaction,
+    rusqlite::{self, CachedStatement, Connection, ErrorCode},
+};
+
+use crate::{
+    error::{SqlError, is_denied},
+    program::{Args, Condition, Program, Statement},
+    protocol::{Col, CursorEntry, Description, Param, StmtResult},
+    sql::Kind,
+    value::{Decimal, Value},
+};
+
+/// What a step came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    Skipped,
+    Done(StmtResult),
+    Failed(SqlError),
+}
+
+/// Why a program ended early. Nothing of it is kept.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It needs the writing connection alone.
+    NeedsSlot,
+    /// Its own `ROLLBACK` undid what it had done.
+    RolledBack(Vec<Outcome>),
+    /// Its rows do not fit into a response.
+    TooLarge,
+    /// Nobody takes its rows any more.
+    Abandoned,
+}
+
+/// Where statements run.
+pub(crate) trait Ground {
+    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>>;
+    fn total_changes(&self) -> u64;
+    fn changes(&self) -> u64;
+    fn last_insert_rowid(&self) -> i64;
+}
+
+impl Ground for Transaction<'_> {
+    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.prepare_cached(sql)
+    }
+    fn total_changes(&self) -> u64 {
+        self.total_changes()
+    }
+    fn changes(&self) -> u64 {
+        self.changes()
+    }
+    fn last_insert_rowid(&self) -> i64 {
+        self.last_insert_rowid()
+    }
+}
+
+impl Ground for Connection {
+    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.prepare_cached(sql)
+    }
+    fn total_changes(&self) -> u64 {
+        self.total_changes()
+    }
+    fn changes(&self) -> u64 {
+        self.changes()
+    }
+    fn last_insert_rowid(&self) -> i64 {
+        self.last_insert_rowid()
+    }
+}
+
+/// Room for rows in a response, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room(pub(crate) usize);
+
+/// How a statement ended early.
+enum Fault {
+    Sqlite(rusqlite::Error),
+    Bind(SqlError),
+    Stop(Stop),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Fault {
+    /// The error of the step, unless the whole program ends.
+    fn into_error(self) -> Result<SqlError, Stop> {
+        match self {
+            Self::Sqlite(error) => Ok(error.into()),
+            Self::Bind(error) => Ok(error),
+            Self::Stop(stop) => Err(stop),
+        }
+    }
+}
+
+/// Whether a program only reads, as SQLite sees it.
+pub(crate) fn only_reads(connection: &Connection, program: &Program) -> bool {
+    let statements = program.steps.iter().filter_map(|step| step.statement.as_ref().ok());
+    let mut reads = statements.filter(|statement| statement.kind == Kind::Read);
+    // One that cannot be prepared fails in its turn.
+    reads.all(|one| connection.prepare_cached(&one.sql).map_or(true, |one| one.readonly()))
+}
+
+/// Runs a program that only reads, in the snapshot of a reading connection.
+pub(crate) fn read(
+    connection: &Connection,
+    program: &Program,
+    mut room: Room,
+) -> Result<Vec<Outcome>, Stop> {
+    let mut run = Run::default();
+    let mut autocommit = true;
+    for step in &program.steps {
+        let Some(statement) = run.next(&step.condition, &step.statement, autocommit) else {
+            continue;
+        };
+        let outcome = match statement.kind {
+            Kind::Begin | Kind::Commit | Kind::Rollback => mark(statement.kind, &mut autocommit),
+            _ => {
+                let mut result = StmtResult::default();
+                let ran = collect(connection, statement, &mut result, &mut room);
+                ended(ran, result)?
+            }
+        };
+        run.outcomes.push(outcome);
+    }
+    Ok(run.outcomes)
+}
+
+/// As [`read`], handing out entries of a cursor one by one.
+pub(crate) fn read_entries(
+    connection: &Connection,
+    program: &Program,
+    entry: &mut dyn FnMut(CursorEntry) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let mut run = Run::default();
+    let mut autocommit = true;
+    for (step, one) in program.steps.iter().enumerate() {
+        let before = run.outcomes.len();
+        let outcome = match run.next(&one.condition, &one.statement, autocommit) {
+            None => run.outcomes[before].clone(),
+            Some(statement)
+                if matches!(statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) =>
+            {
+                run.push(mark(statement.kind, &mut autocommit))
+            }
+            Some(statement) => {
+                let mut part = |part| {
+                    entry(match part {
+                        Part::Cols(cols) => CursorEntry::StepBegin { step, cols },
+                        Part::Row(row) => CursorEntry::Row { row },
+                    })
+                    .map_err(Fault::Stop)
+                };
+                let ran = run_statement(connection, statement, &mut part);
+                match ran.map_err(Fault::into_error) {
+                    Ok(_) => {
+                        run.push(Outcome::Done(StmtResult::default()));
+                        entry(CursorEntry::StepEnd {
+                            affected_row_count: 0,
+                            last_insert_rowid: None,
+                        })?;
+                        continue;
+                    }
+                    Err(Ok(error)) => run.push(Outcome::Failed(error)),
+                    Err(Err(stop)) => return Err(stop),
+                }
+            }
+        };
+        entries_of(step, outcome, entry)?;
+    }
+    Ok(())
+}
+
+/// The entries of a cursor that a step's outcome stands for.
+pub(crate) fn entries_of<E>(
+    step: usize,
+    outcome: Outcome,
+    entry: &mut dyn FnMut(CursorEntry) -> Result<(), E>,
+) -> Result<(), E> {
+    match outcome {
+        Outcome::Skipped => Ok(()),
+        Outcome::Failed(error) => entry(CursorEntry::StepError { step, error }),
+        Outcome::Done(result) => {
+            entry(CursorEntry::StepBegin { step, cols: result.cols })?;
+            result.rows.into_iter().try_for_each(|row| entry(CursorEntry::Row { row }))?;
+            entry(CursorEntry::StepEnd {
+                affected_row_count: result.affected_row_count,
+                last_insert_rowid: result.last_insert_rowid,
+            })
+        }
+    }
+}
+
+/// Runs a program as one transaction, the member of a group.
+pub(crate) fn member(
+    tx: &Transaction<'_>,
+    program: &Program,
+    mut room: Room,
+) -> Result<Vec<Outcome>, Stop> {
+    let mut run = Run::default();
+    let mut autocommit = true;
+    let mut wrote = false;
+    let mut is_undone = false;
+    for step in &program.steps {
+        let Some(statement) = run.next(&step.condition, &step.statement, autocommit) else {
+            continue;
+        };
+        let outcome = match statement.kind {
+            Kind::Begin if autocommit && wrote => return Err(Stop::NeedsSlot),
+            Kind::Rollback if !autocommit => {
+                autocommit = true;
+                is_undone = true;
+                Outcome::Done(StmtResult::default())
+            }
+            Kind::Begin | Kind::Commit | Kind::Rollback => mark(statement.kind, &mut autocommit),
+            // What was undone can still be seen here.
+            _ if is_undone => return Err(Stop::NeedsSlot),
+            Kind::Alone => return Err(Stop::NeedsSlot),
+            Kind::Read | Kind::Write => {
+                let mut result = StmtResult::default();
+                let ran = collect(tx, statement, &mut result, &mut room);
+                wrote |= !matches!(ran, Ok(true));
+                match &ran {
+                    // SQLite's own rules for what the statement may do to the rest apply then.
+                    Err(Fault::Sqlite(error)) if is_denied(error) || tx.is_autocommit() => {
+                        return Err(Stop::NeedsSlot);
+                    }
+                    _ => ended(ran, result)?,
+                }
+            }
+        };
+        run.outcomes.push(outcome);
+    }
+    match (autocommit, is_undone) {
+        (false, _) => Err(Stop::NeedsSlot),
+        (true, true) => Err(Stop::RolledBack(run.outcomes)),
+        (true, false) => Ok(run.outcomes),
+    }
+}
+
+/// A program that has the writing connection alone.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    program: Arc<Program>,
+    run: Run,
+    room: Room,
+}
+
+/// How far a program came on the writing connection.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    Ended(Vec<Outcome>),
+    /// It goes on in another slot: it has committed something that is not durable yet, and its next
+    /// statement begins a transaction that would keep it from being flushed.
+    Paused(Alone),
+    /// A statement was interrupted.
+    Interrupted,
+}
+
+impl Alone {
+    pub(crate) fn new(program: Arc<Program>, room: Room) -> Self {
+        Self { program, run: Run::default(), room }
+    }
+
+    /// Goes on; `committed` tells whether something was committed in this slot.
+    pub(crate) fn go_on(mut self, connection: &Connection, committed: &mut bool) -> Progress {
+        let program = self.program.clone();
+        for step in &program.steps[self.run.outcomes.len()..] {
+            let was_autocommit = connection.is_autocommit();
+            let next = self.run.next(&step.condition, &step.statement, was_autocommit);
+            let Some(statement) = next else { continue };
+            let mut result = StmtResult::default();
+            let ran = collect(connection, statement, &mut result, &mut self.room);
+            let wrote = !matches!(ran, Ok(true));
+            match (was_autocommit, connection.is_autocommit()) {
+                (true, false) if *committed => {
+                    // Nothing is in the transaction yet.
+                    roll_back(connection);
+                    return Progress::Paused(self);
+                }
+                (false, true) => *committed = true,
+                (true, true) => *committed |= wrote,
+                _ => {}
+            }
+            if let Err(Fault::Sqlite(error)) = &ran
+                && error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
+            {
+                return Progress::Interrupted;
+            }
+            let outcome = ended(ran, result).unwrap_or_else(|_| {
+                roll_back(connection);
+                Outcome::Failed(too_large())
+            });
+            self.run.outcomes.push(outcome);
+        }
+        Progress::Ended(self.run.outcomes)
+    }
+}
+
+/// Ends an open transaction. It fails only where SQLite has ended it already.
+pub(crate) fn roll_back(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = connection.execute_batch("ROLLBACK")
+    {
+        tracing::warn!(%error, "could not roll a client's transaction back");
+    }
+}
+
+pub(crate) fn too_large() -> SqlError {
+    SqlError::new(
+        "RESPONSE_TOO_LARGE",
+        "the rows do not fit into a response, and nothing was written; use a cursor or LIMIT",
+    )
+}
+
+/// What SQLite says of a statement without running it.
+pub(crate) fn describe(connection: &Connection, sql: &str) -> Result<Description, SqlError> {
+    let statement = connection.prepare(sql)?;
+    let param = |index| Param { name: statement.parameter_name(index).map(str::to_owned) };
+    Ok(Description {
+        params: (1..=statement.parameter_count()).map(param).collect(),
+        cols: cols(&statement),
+        is_explain: statement.is_explain() != 0,
+        is_readonly: statement.readonly(),
+    })
+}
+
+/// The outcomes so far.
+#[derive(Debug, Default)]
+struct Run {
+    outcomes: Vec<Outcome>,
+}
+
+impl Run {
+    /// The statement of the next step; `None` after its outcome was noted without running it.
+    fn next<'a>(
+        &mut self,
+        condition: &Condition,
+        statement: &'a Result<Statement, SqlError>,
+        autocommit: bool,
+    ) -> Option<&'a Statement> {
+        let succeeded = |step: usize| matches!(self.outcomes[step], Outcome::Done(_));
+        if !condition.holds(&succeeded, autocommit) {
+            self.outcomes.push(Outcome::Skipped);
+            return None;
+        }
+        statement.as_ref().map_err(|error| self.outcomes.push(Outcome::Failed(error.clone()))).ok()
+    }
+
+    fn push(&mut self, outcome: Outcome) -> Outcome {
+        self.outcomes.push(outcome.clone());
+        outcome
+    }
+}
+
+/// Marks the beginning or the end of a transaction that the engine begins and ends itself.
+fn mark(kind: Kind, autocommit: &mut bool) -> Outcome {
+    let refused = match (kind, *autocommit) {
+        (Kind::Begin, false) => "cannot start a transaction within a transaction",
+        (Kind::Commit, true) => "cannot commit - no transaction is active",
+        (Kind::Rollback, true) => "cannot rollback - no transaction is active",
+        _ => {
+            *autocommit = kind != Kind::Begin;
+            return Outcome::Done(StmtResult::default());
+        }
+    };
+    Outcome::Failed(SqlError::sqlite(refused))
+}
+
+fn ended(ran: Result<bool, Fault>, result: StmtResult) -> Result<Outcome, Stop> {
+    match ran {
+        Ok(_) => Ok(Outcome::Done(result)),
+        Err(fault) => fault.into_error().map(Outcome::Failed),
+    }
+}
+
+/// A part of what a statement returns.
+enum Part {
+    Cols(Vec<Col>),
+    Row(Vec<Value>),
+}
+
+/// Runs a statement and collects its rows; says whether it only read.
+fn collect(
+    ground: &impl Ground,
+    statement: &Statement,
+    result: &mut StmtResult,
+    room: &mut Room,
+) -> Result<bool, Fault> {
+    let before = ground.total_changes();
+    let only_read = run_statement(ground, statement, &mut |part| {
+        match part {
+            Part::Cols(cols) => result.cols = cols,
+            Part::Row(row) => {
+                let bytes = row.iter().map(Value::wire_bytes).sum();
+                room.0 = room.0.checked_sub(bytes).ok_or(Fault::Stop(Stop::TooLarge))?;
+                result.rows.push(row);
+            }
+        }
+        Ok(())
+    })?;
+    result.rows_read = result.rows.len() as u64;
+    if ground.total_changes() != before {
+        result.affected_row_count = ground.changes();
+        result.rows_written = result.affected_row_count;
+        let rowid = ground.last_insert_rowid();
+        result.last_insert_rowid = (rowid != 0).then_some(Decimal(rowid));
+    }
+    Ok(only_read)
+}
+
+/// Runs one statement; says whether it only read.
+fn run_statement(
+    ground: &impl Ground,
+    statement: &Statement,
+    part: &mut dyn FnMut(Part) -> Result<(), Fault>,
+) -> Result<bool, Fault> {
+    let mut prepared = ground.prepare(&statement.sql)?;
+    let only_read = prepared.readonly();
+    bind(&mut prepared, &statement.args)?;
+    if prepared.column_count() == 0 {
+        prepared.raw_execute()?;
+        return Ok(only_read);
+    }
+    let mut rows = prepared.raw_query();
+    let mut is_first = true;
+    while let Some(row) = rows.next()? {
+        let columns = row.as_ref();
+        // Only now: the first step may have prepared the statement anew for a changed schema.
+        if std::mem::take(&mut is_first) {
+            part(Part::Cols(cols(columns)))?;
+        }
+        if statement.want_rows {
+            let value = |column| row.get_ref(column).map(Value::from);
+            let row = (0..columns.column_count()).map(value).collect::<rusqlite::Result<_>>()?;
+            part(Part::Row(row))?;
+        }
+    }
+    drop(rows);
+    if is_first {
+        part(Part::Cols(cols(&prepared)))?;
+    }
+    Ok(only_read)
+}
+
+fn cols(statement: &rusqlite::Statement<'_>) -> Vec<Col> {
+    let col = |column: rusqlite::Column<'_>| Col {
+        name: column.name().to_owned(),
+        decltype: column.decl_type().map(str::to_owned),
+    };
+    statement.columns().map(col).collect()
+}
+
+fn bind(statement: &mut rusqlite::Statement<'_>, args: &Args) -> Result<(), Fault> {
+    let count = statement.parameter_count();
+    let invalid = |message: String| Fault::Bind(SqlError::new("ARGS_INVALID", message));
+    match args {
+        Args::Positional(values) if values.len() != count => Err(invalid(format!(
+            "the statement has {count} parameters, but {} arguments were given",
+            values.len()
+        ))),
+        Args::Positional(values) => {
+            for (index, value) in values.iter().enumerate() {
+                statement.raw_bind_parameter(index + 1, value)?;
+            }
+            Ok(())
+        }
+        Args::Named(values) => {
+            for index in 1..=count {
+                let name = statement.parameter_name(index).unwrap_or_default();
+                let is_named = |given: &str| given == name || name.get(1..) == Some(given);
+                let value = values.iter().find(|named| is_named(&named.name));
+                let Some(value) = value else {
+                    return Err(invalid(format!("no argument is named `{name}`")));
+                };
+                statement.raw_bind_parameter(index, &value.value)?;
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Where a program runs, and what its outcome means for the client.
+
+use std::sync::Arc;
+
+use groupcommit::{
+    Failure, Rejected, Terms,
+    sqlite::{Database, rusqlite},
+};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use crate::{
+    Options,
+    error::{Refusal, SqlError},
+    interrupt::{Interrupt, InterruptOnDrop},
+    program::Program,
+    protocol::{CursorEntry, Description},
+    run::{self, Alone, Outcome, Room, Stop},
+    slot::{Patience, Reply, Slot},
+    streams::Streams,
+};
+
+/// Bytes of rows in one response; a cursor that only reads has no such limit.
+const RESPONSE_BYTES_MAX: usize = 10 << 20;
+
+/// Entries of a cursor that are read ahead of the client.
+const ENTRIES_AHEAD: usize = 256;
+
+/// One database and what its clients share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) database: Database,
+    pub(crate) options: Options,
+    pub(crate) streams: Streams,
+    /// As many reads as there are reading connections.
+    reads: Arc<Semaphore>,
+    /// One slot at a time; those who wait are served in order of arrival.
+    slots: Arc<Semaphore>,
+    /// Only programs of this machine can connect.
+    pub(crate) is_local: bool,
+    /// Turns true when the server shuts down.
+    pub(crate) stop: watch::Sender<bool>,
+    /// Bytes of request bodies in memory.
+    pub(crate) bodies: Arc<Semaphore>,
+}
+
+/// Why a program has no outcomes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Failed {
+    /// The request is answered with this error.
+    Request(SqlError),
+    /// It had no effect and may be sent again.
+    NotRun(String),
+    /// It may or may not have had its effect.
+    Unknown(String),
+}
+
+impl Failed {
+    /// What the client is told if nothing of its HTTP request has happened before.
+    pub(crate) fn into_refusal(self) -> Result<SqlError, Refusal> {
+        match self {
+            Self::Request(error) => Ok(error),
+            Self::NotRun(message) => Err(Refusal::not_run("NOT_RUN", message)),
+            Self::Unknown(message) => Err(Refusal::new(
+                hyper::StatusCode::INTERNAL_SERVER_ERROR,
+                "OUTCOME_UNKNOWN",
+                message,
+            )),
+        }
+    }
+
+    /// The same as an error in a response, where other requests of it have been answered.
+    pub(crate) fn into_error(self) -> SqlError {
+        match self {
+            Self::Request(error) => error,
+            Self::NotRun(message) => SqlError::new("NOT_RUN", message),
+            Self::Unknown(message) => SqlError::new("OUTCOME_UNKNOWN", message),
+        }
+    }
+}
+
+/// The transaction of a stream.
+#[derive(Debug, Default)]
+pub(crate) enum Hold {
+    /// None is open.
+    #[default]
+    None,
+    Open(Slot),
+    /// It ended without its client: nothing runs on the stream any more.
+    Lost(SqlError),
+}
+
+impl Server {
+    pub(crate) fn new(database: Database, options: Options, is_local: bool) -> Self {
+        Self {
+            database,
+            streams: Streams::default(),
+            is_local,
+            stop: watch::Sender::new(false),
+            reads: Arc::new(Semaphore::new(options.readers)),
+            slots: Arc::new(Semaphore::new(1)),
+            bodies: Arc::new(Semaphore::new(options.bodies_bytes_max)),
+            options,
+        }
+    }
+
+    /// Ready once the server shuts down.
+    pub(crate) fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stop = self.stop.subscribe();
+        async move {
+            // An error says that the server is gone, which is no different.
+            drop(stop.wait_for(|stop| *stop).await);
+        }
+    }
+
+    /// Runs a program in the stream's transaction, or wherever it is cheapest.
+    pub(crate) async fn run(
+        &self,
+        program: Arc<Program>,
+        hold: &mut Hold,
+    ) -> Result<Vec<Outcome>, Failed> {
+        if let Hold::None = hold {
+            if program.may_only_read()
+                && let Some(outcomes) = self.read(program.clone()).await?
+            {
+                return Ok(outcomes);
+            }
+            if !program.needs_slot()
+                && let Some(outcomes) = self.member(program.clone()).await?
+            {
+                return Ok(outcomes);
+            }
+        }
+        self.alone(Alone::new(program, Room(RESPONSE_BYTES_MAX)), hold).await
+    }
+
+    /// What SQLite says of a statement without running it.
+    pub(crate) async fn describe(
+        &self,
+        sql: String,
+        hold: &mut Hold,
+    ) -> Result<Result<Description, SqlError>, Failed> {
+        match hold {
+            Hold::Lost(error) => Err(Failed::Request(error.clone())),
+            Hold::Open(slot) => {
+                let described = slot.describe(sql).await;
+                described.inspect_err(|failed| *hold = Hold::after(failed))
+            }
+            Hold::None => self.reading(move |connection| run::describe(connection, &sql)).await,
+        }
+    }
+
+    /// Reads on a reading connection; `None` if the program may write.
+    async fn read(&self, program: Arc<Program>) -> Result<Option<Vec<Outcome>>, Failed> {
+        let read = move |connection: &rusqlite::Connection| {
+            let only_reads = run::only_reads(connection, &program);
+            only_reads.then(|| run::read(connection, &program, Room(RESPONSE_BYTES_MAX)))
+        };
+        // Nothing but its size ends a read early.
+        let too_large = |_| Failed::Request(run::too_large());
+        self.reading(read).await?.transpose().map_err(too_large)
+    }
+
+    /// Hands out the entries of a cursor as they are read; `None` if the program may write.
+    pub(crate) async fn read_entries(
+        self: &Arc<Self>,
+        program: Arc<Program>,
+    ) -> Option<mpsc::Receiver<CursorEntry>> {
+        let (sender, entries) = mpsc::channel(ENTRIES_AHEAD);
+        let (only_reads, it_does) = oneshot::channel();
+        let server = self.clone();
+        tokio::spawn(async move {
+            let (entries, patience) = (sender.clone(), server.options.send_timeout);
+            let runtime = tokio::runtime::Handle::current();
+            let reading = server.reading(move |connection| {
+                if !run::only_reads(connection, &program) || only_reads.send(()).is_err() {
+                    return;
+                }
+                let send = &mut |entry| {
+                    let sent = tokio::time::timeout(patience, entries.send(entry));
+                    runtime.block_on(sent).ok().and_then(Result::ok).ok_or(Stop::Abandoned)
+                };
+                // The client is gone, or too slow to be waited for.
+                drop(run::read_entries(connection, &program, send));
+            });
+            if let Err(failed) = reading.await {
+                let error = failed.into_error();
+                drop(sender.send(CursorEntry::Error { error }).await); // nobody may be there to take it
+            }
+        });
+        it_does.await.ok().map(|()| entries)
+    }
+
+    /// Runs `read` with a reading connection, on a thread that may block. It is interrupted when it
+    /// takes too long, or when nobody waits for it any more.
+    pub(crate) async fn reading<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let closed = |_| Failed::NotRun("the server is shutting down".into());
+        let permit = self.reads.clone().acquire_owned().await.map_err(closed)?;
+        let database = self.database.clone();
+        let interrupt = Interrupt::default();
+        let interruptible = interrupt.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let value = database.read(|connection| {
+                let value = interruptible.during(connection, || read(connection));
+                Ok::<T, rusqlite::Error>(value)
+            });
+            drop(permit);
+            value
+        });
+        let _interrupt = InterruptOnDrop(interrupt);
+        match tokio::time::timeout(self.options.request_timeout, reading).await {
+            Ok(Ok(Ok(value))) => Ok(value),
+            Ok(Ok(Err(failure))) => Err(Failed::NotRun(explain(&failure))),
+            Ok(Err(panicked)) => Err(Failed::Request(internal(&panicked.to_string()))),
+            Err(_) => Err(Failed::Request(SqlError::new(
+                "SQLITE_INTERRUPT",
+                format!("the read took longer than {:?}", self.options.request_timeout),
+            ))),
+        }
+    }
+
+    /// Runs as a member of a group; `None` if only a slot can run it.
+    async fn member(&self, program: Arc<Program>) -> Result<Option<Vec<Outcome>>, Failed> {
+        let terms = Terms::new().deadline(self.options.request_timeout).bytes(program.bytes());
+        let room = Room(RESPONSE_BYTES_MAX);
+        let ticket = self
+            .database
+            .with(terms)
+            .try_submit(move |tx| run::member(tx, &program, room))
+            .map_err(|refused| Failed::NotRun(refused.reason.to_string()))?;
+        match ticket.await {
+            Ok(outcomes) | Err(Failure::Rejected(Rejected::Caller(Stop::RolledBack(outcomes)))) => {
+                Ok(Some(outcomes))
+            }
+            Err(Failure::Rejected(Rejected::Caller(Stop::TooLarge))) => {
+                Err(Failed::Request(run::too_large()))
+            }
+            Err(Failure::Rejected(Rejected::Panicked(message))) => {
+                Err(Failed::Request(internal(&message)))
+            }
+            // Alone, SQLite itself says what is wrong, and what of it stays.
+            Err(Failure::Rejected(_)) => Ok(None),
+            Err(Failure::NotRun(reason)) => Err(Failed::NotRun(explain(&reason))),
+            Err(Failure::Unknown(unknown)) => Err(Failed::Unknown(format!(
+                "the commit or its flush could not be confirmed: {}",
+                unknown.cause()
+            ))),
+        }
+    }
+
+    /// Runs in the stream's slot, or in one of its own; the slot stays with the stream while a
+    /// transaction is open.
+    async fn alone(&self, mut alone: Alone, hold: &mut Hold) -> Result<Vec<Outcome>, Failed> {
+        loop {
+            let slot = match hold {
+                Hold::Lost(error) => return Err(Failed::Request(error.clone())),
+                Hold::Open(slot) => slot,
+                Hold::None => {
+                    *hold = Hold::Open(self.slot().await?);
+                    continue;
+                }
+            };
+            match slot.run(alone).await {
+                Ok(Reply::Ended { outcomes, is_open }) => {
+                    if !is_open {
+                        *hold = Hold::None;
+                    }
+                    return Ok(outcomes);
+                }
+                Ok(Reply::Paused(rest)) => {
+                    alone = rest;
+                    *hold = Hold::None;
+                }
+                Err(failed) => {
+                    *hold = Hold::after(&failed);
+                    return Err(failed);
+                }
+            }
+        }
+    }
+
+    async fn slot(&self) -> Result<Slot, Failed> {
+        let busy = || {
+            let message = "other transactions held the connection for too long; send it again";
+            Failed::Request(SqlError::new("TRANSACTION_BUSY", message))
+        };
+        let permit = self.slots.clone().acquire_owned();
+        let waited = tokio::time::timeout(self.options.request_timeout, permit).await;
+        let permit = waited.ok().and_then(Result::ok).ok_or_else(busy)?;
+        let patience = Patience {
+            total: self.options.transaction_timeout,
+            idle: self.options.transaction_idle_timeout,
+        };
+        Ok(Slot::open(self.database.clone(), patience, permit))
+    }
+}
+
+impl Hold {
+    /// What is left of a stream whose slot failed as a whole.
+    fn after(failed: &Failed) -> Self {
+        match failed {
+            Failed::NotRun(_) => Self::None,
+            Failed::Request(_) | Failed::Unknown(_) => Self::Lost(failed.clone().into_error()),
+        }
+    }
+}
+
+fn internal(message: &str) -> SqlError {
+    SqlError::new("INTERNAL", format!("the server failed to run it: {message}"))
+}
+
+/// An error with everything that caused it.
+fn explain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
+}
