@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use common::{Ended, Place, wait_for_position};
@@ -15,7 +15,7 @@ fn inputs_that_cannot_be_read() {
     place.run(&["-t", "t", "."]).expect(2).says("is a directory");
     place.run_with(&["-t", "t"], b"").expect(2).says("header");
     place.run_with(&["-t", "t"], b"\x28\xb5\x2f\xfd rest").expect(2).says("zstd");
-    place.run_with(&["-t", "t"], b"a,A\n1,2\n").expect(2).says("twice");
+    place.run_with(&["-t", "t"], b"a,A\n1,2\n").expect(2).says("differ only in case");
     place.run_with(&["-t", "t"], b"a,\n1,2\n").expect(2).says("column 2 has no name");
     place
         .run_with(&["-t", "t", "--format", "ndjson"], b"nonsense\n")
@@ -147,8 +147,81 @@ fn the_rejects_file_overwrites_neither_input_nor_database() {
         .run(&["-t", "t", "in.csv", "--resume", "--rejects", "no/dir/bad.csv"])
         .expect(2)
         .says("no/dir/bad.csv");
+    // By another of its names, and as what standard input is redirected from.
+    std::fs::hard_link(place.path("in.csv"), place.path("link.csv")).expect("links");
+    place.run(&["-t", "t", "in.csv", "--rejects", "link.csv"]).expect(2).says("overwrite");
+    let file = std::fs::File::open(place.path("in.csv")).expect("opens");
+    let mut redirected = place.ingest(&["-t", "t", "--rejects", "in.csv"]);
+    let output = redirected.stdin(Stdio::from(file)).output().expect("runs");
+    Ended::from(output).expect(2).says("overwrite");
+    place.run(&["-t", "t", "in.csv", "--rejects", "-"]).expect(2).says("--rejects needs a file");
+    assert!(!place.path("-").exists());
     assert_eq!(std::fs::read_to_string(place.path("in.csv")).expect("reads"), "a\n1\n");
     place.run(&["-t", "t", "in.csv"]).expect(0);
+    for file in ["test.db", "test.db-wal"] {
+        let holder = place.database();
+        holder.execute_batch("CREATE TABLE IF NOT EXISTS x (a)").expect("writes");
+        place.run(&["-t", "t", "in.csv", "--rejects", file]).expect(2).says("overwrite");
+    }
+}
+
+#[test]
+fn a_file_of_one_byte_is_no_database() {
+    let place = Place::new();
+    place.write("test.db", "x");
+    place.run_with(&["-t", "t"], b"a\n1\n").expect(2).says("not an SQLite database");
+    assert_eq!(std::fs::read_to_string(place.path("test.db")).expect("reads"), "x");
+}
+
+#[test]
+fn waiting_for_a_lock_is_told_and_ctrl_c_ends_it() {
+    let place = Place::new();
+    let holder = place.database();
+    holder
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (a); BEGIN IMMEDIATE")
+        .expect("locks");
+    place.write("in.csv", "a\n1\n");
+    let mut child = place.ingest(&["-t", "t", "in.csv"]).spawn().expect("starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+    let mut said = String::new();
+    lines.read_line(&mut said).expect("reads");
+    assert!(said.contains("waiting for") && said.contains("write lock"), "{said}");
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("signals");
+    lines.read_to_string(&mut said).expect("reads");
+    assert_eq!(child.wait().expect("ends").code(), Some(130));
+    assert!(said.contains("stopping") && said.contains("nothing was ingested"), "{said}");
+    holder.execute_batch("ROLLBACK").expect("unlocks");
+    assert_eq!(place.column("SELECT count(*) FROM t"), ["0"]);
+    place.run(&["-t", "t", "in.csv"]).expect(0);
+}
+
+#[test]
+fn waiting_amid_an_ingest_is_told_too() {
+    let place = Place::new();
+    let mut child = place
+        .ingest(&["-t", "t", "--sample", "1", "--quiet"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"a\n1\n").expect("writes");
+    wait_for_position(&place, &mut child, 1);
+    let holder = place.database();
+    holder.execute_batch("BEGIN IMMEDIATE").expect("locks");
+    input.write_all(b"2\n").expect("writes");
+    drop(input);
+    let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+    let mut said = String::new();
+    lines.read_line(&mut said).expect("reads");
+    assert!(said.contains("waiting for") && said.contains("write lock"), "{said}");
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("signals");
+    lines.read_line(&mut said).expect("reads");
+    assert!(said.contains("stopping"), "{said}");
+    holder.execute_batch("ROLLBACK").expect("unlocks");
+    child.wait().expect("ends");
+    assert_eq!(place.column("SELECT a FROM t"), ["1", "2"]);
 }
 
 #[test]
@@ -165,6 +238,9 @@ fn urls_are_of_a_database_that_is_known_and_show_no_password() {
     };
     let ended = run("oracle://me:secret@host/db").expect(2).says("oracle://me@host/db");
     assert!(!ended.err.contains("secret"), "{}", ended.err);
+    run("rocskdb:x").expect(2).says("rocksdb:").says("./");
+    assert!(!place.path("rocskdb:x").exists());
+    run("./rocskdb:x").expect(0);
     run("sqlite:app.db?create=false").expect(2).says("--busy-timeout");
     assert!(!place.path("app.db").exists());
     for (url, file) in [("sqlite:app.db", "app.db"), ("SQLite:other%20one.db", "other one.db")] {

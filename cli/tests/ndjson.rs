@@ -47,6 +47,27 @@ fn bad_lines_are_rejected_and_their_neighbours_commit() {
 }
 
 #[test]
+fn json_is_recognised_on_standard_input() {
+    let place = Place::new();
+    place.run_with(&["-t", "t"], b"\n {\"a\":1,\"b\":\"x,y\"}\n").expect(0);
+    assert_eq!(place.rows("SELECT a, b FROM t"), [["1", "'x,y'"]]);
+}
+
+#[test]
+fn arrays_and_keys_that_differ_in_case_are_explained() {
+    let place = Place::new();
+    place.write("in.json", "[\n  {\"a\": 1},\n  {\"a\": 2}\n]\n");
+    place.run(&["-t", "t", "in.json"]).expect(2).says("JSON array").says("jq -c '.[]'");
+    place.run_with(&["-t", "t"], b"[{\"a\":1}]").expect(2).says("JSON array");
+    let ended = place.run_with(&["-t", "t"], b"{\"a\":1}\n{\"A\":2}\n").expect(2);
+    ended.says("\"a\" and \"A\" differ only in case");
+    let ended =
+        place.run_with(&["-t", "t", "--sample", "1"], b"{\"a\":1}\n{\"A\":2}\n[3]\n").expect(1);
+    let ended = ended.says("key \"A\" differs in case from column \"a\"");
+    ended.says("a JSON array, not an object");
+}
+
+#[test]
 fn an_existing_table_must_have_a_column_for_every_key() {
     let place = Place::new();
     place

@@ -1,8 +1,12 @@
 //! CSV records with their exact line numbers and their own bytes.
 //!
 //! The fields are split by `csv-core`, which is fed line by line: that is what makes the line of a
-//! record and its raw text exact, whatever the quoting. A quote that is never closed makes the last
-//! record faulty instead of passing for a field with line ends in it.
+//! record and its raw text exact, whatever the quoting.
+//!
+//! A quote that is opened by mistake would take every line up to the next quote with it. A record of
+//! several lines is therefore looked at again: where a quoted field is never closed, or has text
+//! behind its closing quote, the lines up to the one where the quote opens are a faulty record, and
+//! what follows is read again as records of its own.
 
 use std::io::{self, BufRead};
 
@@ -14,6 +18,7 @@ use crate::ingest::record::{Lines, Next, RECORD_BYTES_MAX, Record, too_long, wit
 pub(crate) struct CsvRecords {
     lines: Lines,
     core: Reader,
+    delimiter: u8,
     /// How much of the current line has been given to `core`.
     fed: usize,
     /// Whether the current record has begun on an earlier line.
@@ -25,13 +30,10 @@ pub(crate) struct CsvRecords {
 impl CsvRecords {
     /// Records of `input` with this field delimiter.
     pub(crate) fn new(input: Box<dyn BufRead>, delimiter: u8) -> Self {
-        let mut core = ReaderBuilder::new().delimiter(delimiter).build();
-        // The splitter drops a byte order mark from the first bytes it is fed. `Lines` has dropped
-        // that of the input; another, or one behind blank lines, belongs to a field.
-        core.read_record(b"\n", &mut [0], &mut [0]);
         CsvRecords {
             lines: Lines::new(input),
-            core,
+            core: splitter(delimiter),
+            delimiter,
             fed: 0,
             open: false,
             output_length: 0,
@@ -65,10 +67,17 @@ impl CsvRecords {
                 self.open = true;
             }
             let from = self.fed;
+            let is_too_long = record.raw.len() + self.lines.line.len() - from > RECORD_BYTES_MAX;
+            if is_too_long && !record.raw.is_empty() {
+                return Ok(self.close(record, true));
+            }
             let done = self.feed_line(record);
-            keep(record, &self.lines.line[from..self.fed], self.lines.cut);
+            record.raw.extend_from_slice(&self.lines.line[from..self.fed]);
+            if self.lines.cut {
+                record.fault.get_or_insert_with(too_long);
+            }
             if done {
-                return Ok(self.close(record));
+                return Ok(self.close(record, false));
             }
         }
     }
@@ -109,34 +118,87 @@ impl CsvRecords {
             self.output_length += written;
             self.ends_count += ended;
             match result {
-                ReadRecordResult::Record => return self.close(record),
+                ReadRecordResult::Record => return self.close(record, false),
                 ReadRecordResult::OutputFull => grow(&mut record.fields),
                 ReadRecordResult::OutputEndsFull => grow(&mut record.ends),
                 ReadRecordResult::InputEmpty | ReadRecordResult::End => {
-                    record
-                        .fault
-                        .get_or_insert_with(|| "a quote is opened and never closed".to_owned());
-                    self.core.reset();
-                    return self.close(record);
+                    return self.close(record, true);
                 }
             }
         }
     }
 
-    fn close(&mut self, record: &mut Record) -> Next {
+    fn close(&mut self, record: &mut Record, is_quote_open: bool) -> Next {
         record.fields_count = self.ends_count;
-        record.raw.truncate(without_line_end(&record.raw).len());
         self.open = false;
+        match stray_quote(&record.raw, self.delimiter) {
+            Some((opened, what)) => self.split(record, opened, what),
+            None if is_quote_open => self.split(record, 0, "is not closed"),
+            None => {}
+        }
+        record.raw.truncate(without_line_end(&record.raw).len());
         Next::Record
+    }
+
+    /// Ends the record with the line where its stray quote opens.
+    fn split(&mut self, record: &mut Record, opened: usize, what: &str) {
+        let line_end = |byte: &u8| *byte == b'\n';
+        let line =
+            record.line + record.raw[..opened].iter().filter(|byte| line_end(byte)).count() as u64;
+        let end = record.raw[opened..].iter().position(line_end);
+        let end = end.map_or(record.raw.len(), |at| opened + at + 1);
+        record.fault.get_or_insert_with(|| format!("the quote that opens in line {line} {what}"));
+        record.fields_count = 0;
+        if !self.lines.cut {
+            record.raw.extend_from_slice(&self.lines.line[self.fed..]);
+            self.lines.unread(&record.raw[end..], line);
+            self.fed = self.lines.line.len();
+            record.raw.truncate(end);
+        }
+        self.core = splitter(self.delimiter);
     }
 }
 
-fn keep(record: &mut Record, bytes: &[u8], cut: bool) {
-    let room = RECORD_BYTES_MAX.saturating_sub(record.raw.len());
-    record.raw.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    if cut || bytes.len() > room {
-        record.fault.get_or_insert_with(too_long);
+/// A splitter that has seen the beginning of its input: there it would drop a byte order mark. `Lines`
+/// has dropped that of the input; another, or one behind blank lines, belongs to a field.
+fn splitter(delimiter: u8) -> Reader {
+    let mut core = ReaderBuilder::new().delimiter(delimiter).build();
+    core.read_record(b"\n", &mut [0], &mut [0]);
+    core
+}
+
+/// Where the first quoted field opens that is not closed as it should be, in a record that is open at
+/// its end or has several lines; and what is wrong with it.
+fn stray_quote(raw: &[u8], delimiter: u8) -> Option<(usize, &'static str)> {
+    let is_several = without_line_end(raw).contains(&b'\n');
+    let mut at = 0;
+    while at < raw.len() {
+        if raw[at] != b'"' {
+            // A plain field, in which a quote is a character.
+            let length = raw[at..].iter().position(|byte| *byte == delimiter);
+            at += length? + 1;
+            continue;
+        }
+        let opened = at;
+        loop {
+            let close = raw[at + 1..].iter().position(|byte| *byte == b'"');
+            let Some(close) = close else { return Some((opened, "is not closed")) };
+            at += close + 1;
+            if raw.get(at + 1) != Some(&b'"') {
+                break;
+            }
+            at += 1;
+        }
+        match raw.get(at + 1) {
+            None | Some(b'\r' | b'\n') => return None,
+            Some(byte) if *byte == delimiter => at += 2,
+            Some(_) if is_several => {
+                return Some((opened, "has text behind the quote that closes it"));
+            }
+            Some(_) => at += 1 + raw[at + 1..].iter().position(|byte| *byte == delimiter)? + 1,
+        }
     }
+    None
 }
 
 fn step(
@@ -224,7 +286,12 @@ mod tests {
         for text in ["a,1\nb,\"2\nc,3\n", "a,1\nb,\"2\nc,3"] {
             let all = read_all(text, b',');
             assert_eq!(all[0], seen(1, "a,1", &["a", "1"]));
-            assert_eq!((all[1].0, all[1].3.is_some(), all.len()), (2, true, 2), "{text:?}");
+            assert_eq!(
+                (all[1].0, all[1].1.as_str(), all[1].3.is_some()),
+                (2, "b,\"2", true),
+                "{text:?}"
+            );
+            assert_eq!(all[2..], [seen(3, "c,3", &["c", "3"])], "{text:?}");
         }
     }
 

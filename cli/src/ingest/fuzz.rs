@@ -86,9 +86,11 @@ fn command_line() {
         }
         match crate::Arguments::try_parse_from(&line) {
             Ok(crate::Arguments { command: crate::Command::Ingest(options) }) => {
-                if let Err(problem) = options.layout() {
+                let layout = options.destination().and_then(|to| options.layout(&to, b""));
+                if let Err(problem) = layout {
                     let sentence = problem.to_string();
-                    assert!(sentence.contains("--"), "does not name the option: {sentence}");
+                    let is_named = sentence.contains("--") || sentence.starts_with("cannot use");
+                    assert!(is_named, "does not name the option: {sentence}");
                 }
                 assert!(options.in_flight >= 1 && options.sample >= 1);
             }

@@ -1,47 +1,90 @@
 //! Choosing column names and types from the first records of an input.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use crate::ingest::job::{Column, JsonKind, json_members};
+use crate::ingest::job::{JsonKind, json_members};
 use crate::ingest::record::Record;
-use crate::ingest::value::{Kind, Stored, canonical_integer, store_number};
+use crate::ingest::stream::Stream;
+use crate::ingest::value::{
+    Kind, Stored, canonical_integer, looks_numeric, shortened, store_number,
+};
 
 /// Integers beyond this do not all have a double of their own.
 const EXACT_IN_REAL: u64 = 1 << 53;
 
-/// What was seen in one column.
-#[derive(Clone, Copy, Debug, Default)]
+/// A column, with what the first records have in it.
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of what was seen, in any combination")]
-struct Seen {
+pub(crate) struct Found {
+    /// Its name.
+    pub(crate) name: String,
     integers: bool,
     wide_integers: bool,
     reals: bool,
     booleans: bool,
-    others: bool,
+    /// The first value that is no number, and its line.
+    other: Option<(String, u64)>,
 }
 
-impl Seen {
-    fn number(&mut self, text: &str) {
+impl Found {
+    fn named(name: String) -> Self {
+        Found { name, ..Self::default() }
+    }
+
+    fn number(&mut self, text: &str, line: u64) {
         match store_number(text) {
             Some(Stored::Integer(integer)) => {
                 self.integers = true;
                 self.wide_integers |= integer.unsigned_abs() > EXACT_IN_REAL;
             }
             Some(Stored::Real(_)) => self.reals = true,
-            _ => self.others = true,
+            _ => self.text(text, line),
         }
     }
 
-    fn kind(self) -> Kind {
+    fn text(&mut self, text: &str, line: u64) {
+        if self.other.is_none() {
+            self.other = Some((shortened(text), line));
+        }
+    }
+
+    /// What the column is to keep.
+    pub(crate) fn kind(&self) -> Kind {
         match self {
-            Seen { others: true, .. } => Kind::Text,
-            Seen { booleans: true, integers: false, reals: false, .. } => Kind::Boolean,
-            Seen { booleans: true, .. } => Kind::Text,
-            Seen { reals: true, wide_integers: false, .. } => Kind::Real,
-            Seen { reals: true, .. } => Kind::Text,
-            Seen { integers: true, .. } => Kind::Integer,
+            Found { other: Some(_), .. } => Kind::Text,
+            Found { booleans: true, integers: false, reals: false, .. } => Kind::Boolean,
+            Found { booleans: true, .. } => Kind::Text,
+            Found { reals: true, wide_integers: false, .. } => Kind::Real,
+            Found { reals: true, .. } => Kind::Text,
+            Found { integers: true, .. } => Kind::Integer,
             _ => Kind::Text, // no value at all: a TEXT column alters nothing that may come
         }
+    }
+
+    /// Why a column is TEXT that looks like numbers.
+    pub(crate) fn why_text(&self) -> Option<String> {
+        if self.kind() != Kind::Text {
+            return None;
+        }
+        let name = &self.name;
+        let is_number = self.integers || self.reals;
+        Some(match &self.other {
+            Some((text, line)) if looks_numeric(text) => format!(
+                "column \"{name}\" is TEXT: \"{text}\" in line {line} would not keep its digits as a number"
+            ),
+            Some((text, line)) if is_number => format!(
+                "column \"{name}\" is TEXT: \"{text}\" in line {line} is no number; --null {text} makes it NULL"
+            ),
+            None if is_number && self.booleans => {
+                format!("column \"{name}\" is TEXT: it has numbers and true or false")
+            }
+            None if is_number => {
+                format!(
+                    "column \"{name}\" is TEXT: it has fractions, and integers too large for a REAL"
+                )
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -49,34 +92,29 @@ impl Seen {
 pub(crate) fn csv_columns<'a>(
     names: &[String],
     nulls: &[String],
+    ragged: bool,
     sample: impl Iterator<Item = &'a Record>,
-) -> Vec<Column> {
-    let mut seen = vec![Seen::default(); names.len()];
-    for record in
-        sample.filter(|record| record.fault.is_none() && record.fields_count == names.len())
-    {
-        for (field, seen) in record.csv_fields().zip(&mut seen) {
+) -> Vec<Found> {
+    let mut columns: Vec<_> = names.iter().cloned().map(Found::named).collect();
+    let fits = |record: &&Record| ragged || record.fields_count == names.len();
+    for record in sample.filter(|record| record.fault.is_none()).filter(fits) {
+        for (field, column) in record.csv_fields().zip(&mut columns) {
             match std::str::from_utf8(field) {
                 Ok(text) if text.is_empty() || nulls.iter().any(|null| null == text) => {}
-                Ok(text) => seen.number(text),
-                Err(_) => seen.others = true,
+                Ok(text) => column.number(text, record.line),
+                Err(_) => column.text(&String::from_utf8_lossy(field), record.line),
             }
         }
     }
-    names
-        .iter()
-        .zip(seen)
-        .map(|(name, seen)| Column { name: name.clone(), kind: seen.kind() })
-        .collect()
+    columns
 }
 
 /// The columns of an NDJSON input: every key of the sample, in the order of its first appearance.
 pub(crate) fn json_columns<'a>(
     nulls: &[String],
     sample: impl Iterator<Item = &'a Record>,
-) -> Vec<Column> {
-    let mut names: Vec<String> = Vec::new();
-    let mut seen: Vec<Seen> = Vec::new();
+) -> Vec<Found> {
+    let mut columns: Vec<Found> = Vec::new();
     for record in sample.filter(|record| record.fault.is_none()) {
         let Some(members) =
             std::str::from_utf8(&record.raw).ok().and_then(|line| json_members(line).ok())
@@ -84,25 +122,29 @@ pub(crate) fn json_columns<'a>(
             continue;
         };
         for (position, (key, value)) in members.into_iter().enumerate() {
-            let guess = names.get(position).is_some_and(|name| *name == key).then_some(position);
-            let index =
-                guess.or_else(|| names.iter().position(|name| *name == key)).unwrap_or_else(|| {
-                    names.push(key.into_owned());
-                    seen.push(Seen::default());
-                    names.len() - 1
-                });
-            let value = value.get();
+            let guess = columns.get(position).is_some_and(|found| found.name == key);
+            let known = if guess {
+                Some(position)
+            } else {
+                columns.iter().position(|found| found.name == key)
+            };
+            let index = known.unwrap_or_else(|| {
+                columns.push(Found::named(key.into_owned()));
+                columns.len() - 1
+            });
+            let (column, value) = (&mut columns[index], value.get());
             match JsonKind::of(value) {
                 JsonKind::Null => {}
                 JsonKind::String
                     if nulls.iter().any(|null| Some(null.as_str()) == plain(value)) => {}
-                JsonKind::Number => seen[index].number(value),
-                JsonKind::Boolean => seen[index].booleans = true,
-                JsonKind::String | JsonKind::Nested => seen[index].others = true,
+                JsonKind::Number => column.number(value, record.line),
+                JsonKind::Boolean => column.booleans = true,
+                JsonKind::String => column.text(plain(value).unwrap_or_default(), record.line),
+                JsonKind::Nested => column.text(value, record.line),
             }
         }
     }
-    names.into_iter().zip(seen).map(|(name, seen)| Column { name, kind: seen.kind() }).collect()
+    columns
 }
 
 /// The content of a JSON string without escapes.
@@ -114,24 +156,48 @@ fn plain(value: &str) -> Option<&str> {
 ///
 /// # Errors
 /// A sentence about the first name that cannot.
-pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let mut known = HashSet::new();
+pub(crate) fn check_names<'a>(
+    names: impl Iterator<Item = &'a str>,
+    ignores_case: bool,
+) -> Result<(), String> {
+    let mut known: HashMap<String, &str> = HashMap::new();
     for (index, name) in names.enumerate() {
         if name.is_empty() {
-            return Err(format!("column {} has no name", index + 1));
+            return Err(format!("column {} has no name; give it one in the input", index + 1));
         }
         if name.contains('\0') {
             return Err(format!("the name of column {} contains a NUL character", index + 1));
         }
-        if !known.insert(name.to_ascii_lowercase()) {
-            return Err(format!("the column name \"{name}\" appears twice (SQLite ignores case)"));
+        let compared = if ignores_case { name.to_ascii_lowercase() } else { name.to_owned() };
+        match known.insert(compared, name) {
+            None => {}
+            Some(first) if first == name => {
+                return Err(format!(
+                    "the column name \"{name}\" appears twice; rename one in the input"
+                ));
+            }
+            Some(first) => {
+                return Err(format!(
+                    "the names \"{first}\" and \"{name}\" differ only in case, which the database ignores; rename \
+                     one in the input"
+                ));
+            }
         }
     }
     Ok(())
 }
 
-/// Whether a header looks like a record: most likely the header line is missing.
-pub(crate) fn looks_like_values(names: &[String]) -> bool {
+/// What is worth telling of a header that looks like a record.
+pub(crate) fn note_on_header(stream: &Stream) -> Option<String> {
+    looks_like_values(&stream.header).then(|| {
+        format!(
+            "every name in the header of {} is a number; --no-header reads it as a record",
+            stream.name
+        )
+    })
+}
+
+fn looks_like_values(names: &[String]) -> bool {
     names.len() > 1 && names.iter().all(|name| canonical_integer(name).is_some())
 }
 
@@ -139,7 +205,6 @@ pub(crate) fn looks_like_values(names: &[String]) -> bool {
 mod tests {
     use super::*;
     use crate::ingest::csv::CsvRecords;
-    use crate::ingest::options::Format;
     use crate::ingest::record::{LineRecords, Next, Records};
 
     fn sample(mut records: Records) -> Vec<Record> {
@@ -155,7 +220,7 @@ mod tests {
         let text: &'static str = Box::leak((values.join(",x\n") + ",x\n").into_boxed_str());
         let records =
             sample(Records::Csv(Box::new(CsvRecords::new(Box::new(text.as_bytes()), b','))));
-        csv_columns(&["a".into(), "b".into()], &["NA".into()], records.iter())[0].kind
+        csv_columns(&["a".into(), "b".into()], &["NA".into()], false, records.iter())[0].kind()
     }
 
     #[test]
@@ -185,10 +250,10 @@ mod tests {
 not json
 {"e":null,"a":3,"f":false,"b":4}
 "#[..];
-        let records = sample(Records::Lines(LineRecords::new(Box::new(text), Format::Ndjson)));
+        let records = sample(Records::Lines(LineRecords::new(Box::new(text))));
         let columns = json_columns(&[], records.iter());
         let found: Vec<_> =
-            columns.iter().map(|column| (column.name.as_str(), column.kind)).collect();
+            columns.iter().map(|column| (column.name.as_str(), column.kind())).collect();
         assert_eq!(
             found,
             [
@@ -203,9 +268,10 @@ not json
 
     #[test]
     fn names_must_differ_and_exist() {
-        assert!(check_names(["a", "b"].into_iter()).is_ok());
-        assert!(check_names(["a", "A"].into_iter()).is_err());
-        assert!(check_names(["a", ""].into_iter()).is_err());
+        assert!(check_names(["a", "b"].into_iter(), true).is_ok());
+        assert!(check_names(["a", "A"].into_iter(), true).is_err());
+        assert!(check_names(["a", "A"].into_iter(), false).is_ok());
+        assert!(check_names(["a", ""].into_iter(), true).is_err());
         assert!(looks_like_values(&["2013".into(), "1".into()]));
         assert!(!looks_like_values(&["year".into(), "1".into()]));
     }

@@ -1,4 +1,4 @@
-//! The input as a stream of bytes: a file or standard input, gzip seen through.
+//! The input as a stream of bytes in UTF-8: a file or standard input, unpacked and decoded.
 //!
 //! A pipe that has nothing to give reports [`std::io::ErrorKind::WouldBlock`] after a moment instead
 //! of blocking on, so that the caller can look for Ctrl-C and show progress while it waits.
@@ -6,24 +6,35 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal as _, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use encoding_rs::{Encoding, UTF_8};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::Problem;
+use crate::ingest::decode::{Decoded, Gunzip};
 use crate::ingest::interrupt;
 use crate::ingest::options::Options;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 const IDLE_MS: i64 = 200;
 
+/// How far the first line is read ahead, to tell the format.
+const HEAD_BYTES_MAX: usize = 4096;
+
 /// An opened input.
 pub(crate) struct Input {
-    /// The decompressed bytes.
+    /// The bytes, unpacked and in UTF-8.
     pub(crate) bytes: Box<dyn BufRead>,
+    /// The first of them: through the first line that is not blank, unless it is long.
+    pub(crate) head: Vec<u8>,
+    /// The encoding before that.
+    pub(crate) encoding: &'static str,
+    /// The file behind it: its device and number.
+    pub(crate) identity: (u64, u64),
     /// How messages call it.
     pub(crate) name: String,
     /// Size of the file as stored, where it has one.
@@ -39,7 +50,8 @@ pub(crate) struct Input {
 pub(crate) fn open(options: &Options) -> Result<Input, Problem> {
     let (file, name) = match options.input.as_deref() {
         Some(path) if !options.reads_standard_input() => {
-            (open_file(path)?, path.display().to_string())
+            let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            (open_file(path)?, whole.display().to_string())
         }
         given => {
             let standard = io::stdin();
@@ -54,12 +66,7 @@ pub(crate) fn open(options: &Options) -> Result<Input, Problem> {
             (file, "standard input".to_owned())
         }
     };
-    let unreadable = |error: &io::Error| {
-        Problem::environment(format!(
-            "cannot read {name} ({error}): check the file and its permissions"
-        ))
-    };
-    let metadata = file.metadata().map_err(|error| unreadable(&error))?;
+    let metadata = file.metadata().map_err(|error| Stop::Unreadable(error).problem(&name))?;
     if metadata.is_dir() {
         return Err(Problem::environment(format!("{name} is a directory: name a file in it")));
     }
@@ -67,36 +74,77 @@ pub(crate) fn open(options: &Options) -> Result<Input, Problem> {
     let read_bytes = Arc::new(AtomicU64::new(0));
     let mut source =
         Source { file, waits: size_bytes.is_none(), read_bytes: Arc::clone(&read_bytes) };
-    let mut head = Vec::with_capacity(6);
-    while head.len() < 6 {
-        let mut byte = [0];
-        match source.read(&mut byte) {
-            Ok(0) => break,
-            Ok(_) => head.push(byte[0]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if interrupt::requested() {
-                    return Err(Problem::interrupted(
-                        "interrupted before the first record: nothing was ingested",
-                    ));
-                }
-            }
-            Err(error) => return Err(unreadable(&error)),
-        }
-    }
-    if let Some((compression, command)) = foreign_compression(&head) {
+    let magic = read_head(&mut source, |head| {
+        !is_part(head, FOREIGN.iter().map(|known| known.0).chain([GZIP]))
+    })
+    .map_err(|stop| stop.problem(&name))?;
+    if let Some((compression, command)) = foreign_compression(&magic) {
         return Err(Problem::environment(format!(
             "{name} is compressed with {compression}, and only gzip is read: \
              give the output of `{command}` on standard input"
         )));
     }
-    let gzip = head.starts_with(&[0x1f, 0x8b]);
-    let whole = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(source));
-    let bytes: Box<dyn BufRead> = if gzip {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(whole)))
+    let gzip = magic.starts_with(GZIP);
+    let whole = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(magic).chain(source));
+    let mut bytes: Box<dyn BufRead> = if gzip {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, Gunzip::new(whole)))
     } else {
         Box::new(whole)
     };
-    Ok(Input { bytes, name, size_bytes, read_bytes })
+    let mark = read_head(&mut bytes, |head| !is_part(head, MARKS.into_iter()))
+        .map_err(|stop| stop.problem(&name))?;
+    let encoding = options.encoding.or_else(|| Encoding::for_bom(&mark).map(|found| found.0));
+    let encoding = encoding.unwrap_or(UTF_8);
+    let mut bytes: Box<dyn BufRead> = Box::new(Cursor::new(mark).chain(bytes));
+    if encoding != UTF_8 {
+        bytes = Box::new(BufReader::with_capacity(BUFFER_BYTES, Decoded::new(bytes, encoding)));
+    }
+    let is_line = |head: &[u8]| {
+        head.len() >= HEAD_BYTES_MAX || (head.ends_with(b"\n") && !head.trim_ascii().is_empty())
+    };
+    let head = read_head(&mut bytes, is_line).map_err(|stop| stop.problem(&name))?;
+    let identity = (metadata.dev(), metadata.ino());
+    let bytes = Box::new(Cursor::new(head.clone()).chain(bytes));
+    Ok(Input { bytes, head, encoding: encoding.name(), identity, name, size_bytes, read_bytes })
+}
+
+/// Why the first bytes were not read.
+enum Stop {
+    Interrupted,
+    Unreadable(io::Error),
+}
+
+impl Stop {
+    fn problem(self, name: &str) -> Problem {
+        match self {
+            Self::Interrupted => {
+                Problem::interrupted("interrupted before the first record: nothing was ingested")
+            }
+            Self::Unreadable(error) => Problem::environment(format!(
+                "cannot read {name} ({error}): nothing was ingested, check the file and its permissions"
+            )),
+        }
+    }
+}
+
+/// The first bytes, one by one, until they are enough or the input ends.
+fn read_head(source: &mut impl Read, is_enough: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, Stop> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !is_enough(&head) {
+        match source.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) => head.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if interrupt::requested() {
+                    return Err(Stop::Interrupted);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Stop::Unreadable(error)),
+        }
+    }
+    Ok(head)
 }
 
 fn open_file(path: &Path) -> Result<File, Problem> {
@@ -113,14 +161,27 @@ fn open_file(path: &Path) -> Result<File, Problem> {
     })
 }
 
+/// What gzip files begin with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// What other compressed files begin with, and the command that unpacks them.
+const FOREIGN: [(&[u8], &str, &str); 4] = [
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc FILE"),
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc FILE"),
+    (b"BZh", "bzip2", "bzip2 -dc FILE"),
+    (b"PK\x03\x04", "zip", "unzip -p FILE"),
+];
+
+/// Byte order marks.
+const MARKS: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
+
+/// Whether `head` may be the first part of one of these: no more is read than that takes.
+fn is_part<'a>(head: &[u8], mut of: impl Iterator<Item = &'a [u8]>) -> bool {
+    of.any(|whole| whole.len() > head.len() && whole.starts_with(head))
+}
+
 fn foreign_compression(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    let known: [(&[u8], _, _); 4] = [
-        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc FILE"),
-        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc FILE"),
-        (b"BZh", "bzip2", "bzip2 -dc FILE"),
-        (b"PK\x03\x04", "zip", "unzip -p FILE"),
-    ];
-    known
+    FOREIGN
         .into_iter()
         .find(|(magic, ..)| head.starts_with(magic))
         .map(|(_, name, command)| (name, command))

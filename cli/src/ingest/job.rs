@@ -9,8 +9,10 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::ingest::ledger::Place;
 use crate::ingest::options::Format;
 use crate::ingest::record::Record;
+use crate::ingest::summary::counted;
 use crate::ingest::value::{Cell, Kind, Stored, looks_numeric, misfit, store, store_number};
 
 /// A column that records are inserted into.
@@ -31,6 +33,12 @@ pub(crate) struct Shape {
     pub(crate) columns: Vec<Column>,
     /// Texts that stand for NULL.
     pub(crate) nulls: Vec<String>,
+    /// Whether a CSV record may have fewer fields than there are columns.
+    pub(crate) ragged: bool,
+    /// The encoding of the input, for messages.
+    pub(crate) encoding: &'static str,
+    /// Whether the text of a record is taken as it is.
+    pub(crate) verbatim: bool,
 }
 
 /// What is to be done for one record.
@@ -47,54 +55,44 @@ pub(crate) enum Work {
 /// One record, ready to be executed.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// Number of the record, from 1.
-    pub(crate) record: u64,
-    /// Line on which it begins, from 1.
-    pub(crate) line: u64,
-    /// Checksum of the input up to and including this record.
-    pub(crate) checksum: u32,
+    /// Where it stands in the input.
+    pub(crate) place: Place,
     /// What to do.
     pub(crate) work: Work,
     text: Box<str>,
     raw_length: usize,
+    /// Its own bytes, where they are not text.
+    bytes: Option<Box<[u8]>>,
 }
 
 impl Job {
     /// Makes a job of `record`.
-    pub(crate) fn new(number: u64, checksum: u32, record: &Record, shape: &Shape) -> Self {
+    pub(crate) fn new(place: Place, record: &Record, shape: &Shape) -> Self {
         let (text, raw_length, work) = prepare(record, shape);
-        Job {
-            record: number,
-            line: record.line,
-            checksum,
-            work,
-            text: text.into_boxed_str(),
-            raw_length,
-        }
-    }
-
-    /// A record whose text is kept as it is.
-    #[cfg(feature = "keyed")]
-    pub(crate) fn unparsed(number: u64, checksum: u32, record: &Record) -> Self {
-        let shape = Shape { format: Format::Sql, columns: Vec::new(), nulls: Vec::new() };
-        Self::new(number, checksum, record, &shape)
+        let bytes = (text.as_bytes().get(..raw_length) != Some(&record.raw[..]))
+            .then(|| record.raw.clone().into_boxed_slice());
+        Job { place, work, text: text.into_boxed_str(), raw_length, bytes }
     }
 
     /// The same record, now with a verdict.
     pub(crate) fn with_verdict(&self, reason: impl Into<Box<str>>) -> Self {
         Job {
-            record: self.record,
-            line: self.line,
-            checksum: self.checksum,
+            place: self.place,
             work: Work::Verdict(reason.into()),
             text: self.raw().into(),
             raw_length: self.raw_length,
+            bytes: self.bytes.clone(),
         }
     }
 
-    /// The record as it stands in the input (with U+FFFD for what is not UTF-8).
+    /// The record as text (with U+FFFD for what is not valid).
     pub(crate) fn raw(&self) -> &str {
         &self.text[..self.raw_length]
+    }
+
+    /// The record as it stands in the input.
+    pub(crate) fn content(&self) -> &[u8] {
+        self.bytes.as_deref().unwrap_or(self.raw().as_bytes())
     }
 
     /// The text of a [`Cell::Text`].
@@ -112,34 +110,47 @@ impl Job {
 fn prepare(record: &Record, shape: &Shape) -> (String, usize, Work) {
     let Ok(raw) = std::str::from_utf8(&record.raw) else {
         let text = String::from_utf8_lossy(&record.raw).into_owned();
-        let reason = record.fault.clone().unwrap_or_else(|| "not valid UTF-8".to_owned());
-        return (text.clone(), text.len(), Work::Verdict(reason.into()));
+        let reason = record.fault.clone().unwrap_or_else(|| not_valid(shape));
+        let length = text.len();
+        return (text, length, Work::Verdict(reason.into()));
     };
     let mut text = String::with_capacity(raw.len() * 2);
     text.push_str(raw);
     let work = match (&record.fault, shape.format) {
         (Some(fault), _) => Err(fault.clone()),
+        (None, _) if shape.verbatim => Ok(Work::Statement),
         (None, Format::Csv) => csv_cells(record, shape, &mut text).map(Work::Insert),
-        (None, Format::Ndjson) => json_cells(shape, raw, &mut text).map(Work::Insert),
-        (None, Format::Sql) => Ok(Work::Statement),
+        (None, _) => json_cells(shape, raw, &mut text).map(Work::Insert),
     };
     (text, raw.len(), work.unwrap_or_else(|reason| Work::Verdict(reason.into())))
 }
 
-fn csv_cells(record: &Record, shape: &Shape, text: &mut String) -> Result<Box<[Cell]>, String> {
-    let fields = record.csv_fields();
-    if fields.len() != shape.columns.len() {
-        return Err(format!(
-            "{} fields where the header has {}",
-            fields.len(),
-            shape.columns.len()
-        ));
+fn not_valid(shape: &Shape) -> String {
+    match shape.encoding {
+        "UTF-8" => "not valid UTF-8; --encoding names another encoding".to_owned(),
+        encoding => format!("not valid {encoding}"),
     }
+}
+
+fn csv_cells(record: &Record, shape: &Shape, text: &mut String) -> Result<Box<[Cell]>, String> {
+    let (fields, wanted) = (record.csv_fields(), shape.columns.len());
+    let count = fields.len();
+    let is_surplus_empty = || record.csv_fields().skip(wanted).all(<[u8]>::is_empty);
+    if count != wanted && !(shape.ragged && is_surplus_empty()) {
+        let verb = if count == 1 { "is" } else { "are" };
+        let has = counted(count as u64, "field");
+        let wanted = counted(wanted as u64, "column");
+        return Err(format!("there {verb} {has} for {wanted}"));
+    }
+    let missing = std::iter::repeat_n(None, wanted.saturating_sub(count));
     fields
+        .map(Some)
+        .chain(missing)
         .zip(&shape.columns)
         .map(|(field, column)| {
-            // The record is UTF-8 as a whole, but a quote may have cut a character in two.
-            let field = std::str::from_utf8(field).map_err(|_| "not valid UTF-8".to_owned())?;
+            let Some(field) = field else { return Ok(Cell::Null) };
+            // The record is valid as a whole, but a quote may have cut a character in two.
+            let field = std::str::from_utf8(field).map_err(|_| not_valid(shape))?;
             if shape.nulls.iter().any(|null| null == field) {
                 return Ok(Cell::Null);
             }
@@ -173,9 +184,15 @@ fn offset(position: usize) -> u32 {
 
 /// The members of a JSON object, in their order, values unparsed.
 pub(crate) fn json_members(line: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, String> {
-    serde_json::from_str::<Members<'_>>(line)
-        .map(|members| members.0)
-        .map_err(|error| format!("not a JSON object: {error}"))
+    serde_json::from_str::<Members<'_>>(line).map(|members| members.0).map_err(|error| {
+        match line.trim_start().as_bytes().first() {
+            Some(b'[') => {
+                "a JSON array, not an object: give one object a line, as `jq -c '.[]'` writes them"
+                    .to_owned()
+            }
+            _ => format!("not a JSON object: {error}"),
+        }
+    })
 }
 
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -215,7 +232,13 @@ fn json_cells(shape: &Shape, raw: &str, text: &mut String) -> Result<Box<[Cell]>
             columns.get(position).is_some_and(|column| column.name == key).then_some(position);
         let Some(index) = guess.or_else(|| columns.iter().position(|column| column.name == key))
         else {
-            return Err(format!("key \"{key}\" has no column"));
+            let similar = columns.iter().find(|column| column.name.eq_ignore_ascii_case(&key));
+            return Err(match similar {
+                Some(column) => {
+                    format!("key \"{key}\" differs in case from column \"{}\"", column.name)
+                }
+                None => format!("key \"{key}\" has no column"),
+            });
         };
         if std::mem::replace(&mut seen[index], true) {
             return Err(format!("key \"{key}\" appears twice"));
@@ -322,17 +345,18 @@ mod tests {
             .iter()
             .map(|(name, kind)| Column { name: (*name).to_owned(), kind: *kind })
             .collect();
-        Shape { format, columns, nulls: vec!["NA".to_owned()] }
+        let nulls = vec!["NA".to_owned()];
+        Shape { format, columns, nulls, ragged: false, encoding: "UTF-8", verbatim: false }
     }
 
     fn job(shape: &Shape, bytes: &'static [u8]) -> Job {
         let mut record = Record::default();
         let next = match shape.format {
             Format::Csv => CsvRecords::new(Box::new(bytes), b',').read(&mut record),
-            format => LineRecords::new(Box::new(bytes), format).read(&mut record),
+            _ => LineRecords::new(Box::new(bytes)).read(&mut record),
         };
         assert_eq!(next.expect("readable"), Next::Record);
-        Job::new(1, 0, &record, shape)
+        Job::new(Place::default(), &record, shape)
     }
 
     fn shown(job: &Job) -> Vec<String> {
@@ -376,15 +400,26 @@ mod tests {
         let shape = shape(Format::Csv, &[("zip", Kind::Integer), ("b", Kind::Text)]);
         for (bytes, reason) in [
             (&b"007,x\n"[..], "column \"zip\" is INTEGER and cannot keep \"007\" as it is"),
-            (b"1,x,y\n", "3 fields where the header has 2"),
-            (b"1,\xff\n", "not valid UTF-8"),
-            (b"1,\"x\n", "a quote is opened and never closed"),
+            (b"1,x,y\n", "there are 3 fields for 2 columns"),
+            (b"1,\xff\n", "not valid UTF-8; --encoding names another encoding"),
+            (b"1,\"x\n", "the quote that opens in line 1 is not closed"),
         ] {
             let job = job(&shape, bytes);
             assert_eq!(shown(&job), [format!("rejected: {reason}")]);
             assert_eq!(job.raw(), String::from_utf8_lossy(bytes).trim_end());
+            assert_eq!(job.content(), bytes.trim_ascii_end());
             assert_eq!(job.with_verdict("other").raw(), job.raw());
         }
+    }
+
+    #[test]
+    fn ragged_records_lack_their_last_fields() {
+        let mut shape = shape(Format::Csv, &[("i", Kind::Integer), ("t", Kind::Text)]);
+        assert_eq!(shown(&job(&shape, b"7")), ["rejected: there is 1 field for 2 columns"]);
+        shape.ragged = true;
+        assert_eq!(shown(&job(&shape, b"7")), ["7", "NULL"]);
+        assert_eq!(shown(&job(&shape, b"7,x,,")), ["7", "'x'"]);
+        assert_eq!(shown(&job(&shape, b"7,x,y")), ["rejected: there are 3 fields for 2 columns"]);
     }
 
     #[test]
@@ -425,7 +460,7 @@ mod tests {
             (br#"{"r":0.12345678901234567890}"#, "cannot keep"),
             (br#"{"x":1}"#, "key \"x\" has no column"),
             (br#"{"i":1,"i":1}"#, "key \"i\" appears twice"),
-            (b"[1]", "not a JSON object"),
+            (b"[1]", "a JSON array"),
             (br#"{"i":1"#, "not a JSON object"),
             (br#"{"i":1} {}"#, "not a JSON object"),
         ] {

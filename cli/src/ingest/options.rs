@@ -1,31 +1,32 @@
 //! The command line of `groupcommit ingest`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use encoding_rs::Encoding as Charset;
 
-use groupcommit::sql;
+use groupcommit::sql::{self, Engine, without_password};
 
 use crate::exit::{Problem, explain};
 use crate::ingest::value::Kind;
 
 const AFTER_HELP: &str = "\
+Examples:
+  groupcommit ingest app.db flights.csv --table flights --null NA
+  zcat events.ndjson.gz | groupcommit ingest app.db --table events
+  sqlite3 old.db .dump | groupcommit ingest new.db
+  groupcommit ingest app.db export.txt --table t --delimiter ';' --encoding windows-1252
+  groupcommit ingest postgres://me@host/app flights.csv --table flights --rejects bad.csv
+
 Formats:
-  csv     a header line names the columns; quoting as in RFC 4180; blank lines are skipped
+  csv     a header line names the columns (--no-header: there is none); quoting as in RFC 4180; blank
+          lines are skipped
   ndjson  one JSON object a line; nested values are stored as their JSON text
-  sql     one statement a line; blank lines and lines that begin with -- are skipped
-  Input compressed with gzip is recognised by its first bytes, on standard input too.
-
-Servers (where the program was built with them, as in --features postgres):
-  postgres://user:password@host:port/database inserts into a table of the database's first schema.
-  The options of SQLite alone (--convert-to-wal, --busy-timeout) do not apply.
-
-Key-value engines (where the program was built with them, as in --features lmdb,rocksdb):
-  lmdb:PATH and rocksdb:PATH keep each record under the text of its column --key COLUMN, in the
-  table or column family --table (records, unless named). The value is the whole record: of CSV a JSON object, its fields typed
-  as below; of NDJSON the line as it stands; --value msgpack writes the same as MessagePack.
-  A record without a key, or with one that is too long, is rejected.
+  sql     one statement a line; in the output of .dump, one to its semicolon. Every statement is its
+          own transaction, so BEGIN and COMMIT are skipped
+  The file name tells the format, else the first line does. Files compressed with gzip and files that
+  begin with a byte order mark are recognised, on standard input too.
 
 Column types:
   A missing table is created from the first records (--sample). A column is INTEGER if every value
@@ -33,43 +34,57 @@ Column types:
   number that a REAL keeps to the last digit, BOOLEAN if every JSON value is true or false, else
   TEXT. --type NAME=TYPE overrides this. REAL keeps the number, not its spelling (1.50 becomes 1.5).
   An empty CSV field is NULL in a column of numbers and the empty text in a TEXT column;
-  --null '' makes it NULL everywhere. A later value that its column would alter is a rejected
-  record, never stored changed.
+  --null '' makes it NULL everywhere. A record with a value that its column would alter is rejected.
+
+Rejected records:
+  A bad record does not stop the ingest. It is kept with its line and the reason in the table
+  _groupcommit_rejects, and written to --rejects FILE as CSV. A stray quote in a CSV costs the line
+  it is in, not the lines after it.
 
 Interruption:
-  Every record is its own durable transaction, and the position in the input is kept in the same
-  transaction (table _groupcommit_ingest). After Ctrl-C, kill -9 or a power cut, the same command
-  with --resume continues behind the last durable record: nothing is lost, nothing comes twice.
-  Rejected records are kept in _groupcommit_rejects and written to --rejects FILE as CSV.
+  Every record is its own durable transaction, which also keeps the position in the input (table
+  _groupcommit_ingest). After Ctrl-C, kill -9 or a power cut, the same command with --resume
+  continues after the last durable record: nothing is lost, and nothing is inserted twice. Each input
+  has its own position, so several can go into one table.
+
+Servers (in a program built with --features postgres or mysql):
+  postgres://user:password@host:port/database inserts into a table of the first schema.
+  --convert-to-wal and --busy-timeout are for SQLite alone.
+
+Key-value engines (in a program built with --features lmdb or rocksdb):
+  lmdb:PATH and rocksdb:PATH keep each record under the text of its column --key, in the table or
+  column family --table (default: records). The value is the whole record: of CSV a JSON object with
+  typed fields, of NDJSON the line itself; --value msgpack writes the same as MessagePack. A record
+  without a key, or with too long a key, is rejected.
 
 Exit codes:
   0    every record is durable
-  1    the input was read to its end, some records were rejected, all others are durable
-  2    wrong usage, or the environment refused (missing file, full disk, lock held); what was
-       acknowledged is durable, and --resume continues
+  1    the input was read to its end; some records were rejected, all others are durable
+  2    wrong usage, or the environment failed (missing file, full disk, lock held); every record that
+       was acknowledged is durable, and --resume continues
   3    the outcome of some records is unknown: a commit or flush could not be confirmed; --resume
-       continues from what the database recovers
-  130  stopped by Ctrl-C or a termination signal; everything read is durable, --resume continues";
+       continues from what the database has
+  130  stopped by Ctrl-C or a termination signal; everything read is durable, and --resume continues";
 
 /// Options of `groupcommit ingest`.
 #[derive(Args, Debug, Clone)]
-#[command(after_long_help = AFTER_HELP, after_help = "See --help for formats, column types and exit codes.")]
+#[command(after_long_help = AFTER_HELP, after_help = "See --help for examples, formats, column types and exit codes.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
-    /// SQLite database, created when missing; or a URL: `postgres://user@host/database`,
-    /// or lmdb:PATH or rocksdb:PATH for one of those
+    /// SQLite file, created when missing; or `postgres://user@host/database`, `mysql://...`,
+    /// lmdb:PATH or rocksdb:PATH
     pub(crate) database: PathBuf,
 
-    /// Input file; - or nothing reads standard input
+    /// Input file; standard input when missing or -
     #[arg(value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
 
-    /// Table to insert into; created from the input when missing (not needed for SQL)
+    /// Table to insert into, created from the input when missing; SQL needs none
     #[arg(long, short, value_name = "NAME")]
     pub(crate) table: Option<String>,
 
-    /// Key-value engines: the column under whose value a record is kept; one that comes again
-    /// replaces the record before
+    /// Key-value engines: column whose value is the record's key; a key that comes again replaces
+    /// the record before
     #[arg(long, value_name = "COLUMN")]
     pub(crate) key: Option<String>,
 
@@ -77,7 +92,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) value: Encoding,
 
-    /// Input format; default: from the file name, else CSV
+    /// Input format [default: from the file name or the first line]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
@@ -85,15 +100,29 @@ pub(crate) struct Options {
     #[arg(long = "null", value_name = "TEXT")]
     pub(crate) nulls: Vec<String>,
 
-    /// Field delimiter of CSV: one ASCII character, or "tab"; default: comma, tab for .tsv
+    /// Field delimiter of CSV: one ASCII character, or "tab" [default: comma, tab for .tsv]
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
 
-    /// Type of a column when the table is created: integer, real or text
+    /// The first line of a CSV is a record: fields go into the table's columns in order, or into c1,
+    /// c2, ... of a new table
+    #[arg(long)]
+    pub(crate) no_header: bool,
+
+    /// Accept CSV records with too few fields, as NULL, or with empty fields too many
+    #[arg(long)]
+    pub(crate) ragged: bool,
+
+    /// Encoding of the input, such as windows-1252, utf-16le or shift-jis [default: from a byte
+    /// order mark, else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = parse_charset)]
+    pub(crate) encoding: Option<&'static Charset>,
+
+    /// Type of a column of a new table: integer, real or text
     #[arg(long = "type", value_name = "NAME=TYPE", value_parser = parse_column_type)]
     pub(crate) types: Vec<(String, Kind)>,
 
-    /// Records read ahead to choose the columns and types; nothing is ingested before they have come
+    /// Records read ahead to choose the columns and types; the ingest begins after them
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample: u64,
 
@@ -101,11 +130,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
 
-    /// Continue an interrupted ingest behind its last durable record
+    /// Continue after the last durable record of this input
     #[arg(long)]
     pub(crate) resume: bool,
 
-    /// Forget an interrupted ingest and begin at the first record; rows already in the table stay
+    /// Insert an input again from its first record; rows already in the table stay
     #[arg(long, conflicts_with = "resume")]
     pub(crate) restart: bool,
 
@@ -117,7 +146,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     pub(crate) busy_timeout: Duration,
 
-    /// Most records submitted and not yet known to be durable
+    /// Maximum number of records submitted and not yet durable
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) in_flight: u32,
 
@@ -133,11 +162,11 @@ pub(crate) struct Options {
 /// A format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Comma-separated values with a header line.
+    /// Comma-separated values.
     Csv,
     /// One JSON object a line.
     Ndjson,
-    /// One SQL statement a line.
+    /// SQL statements.
     Sql,
 }
 
@@ -186,72 +215,85 @@ impl KeyedEngine {
             Self::Rocksdb => "RocksDB",
         }
     }
+
+    /// Whether this program was built with it.
+    pub(crate) fn is_built_in(self) -> bool {
+        match self {
+            Self::Lmdb => cfg!(feature = "lmdb"),
+            Self::Rocksdb => cfg!(feature = "rocksdb"),
+        }
+    }
 }
 
-/// The format and delimiter that apply, by option, else by file name.
+/// Where records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// An SQLite file.
+    Sqlite(PathBuf),
+    /// The database of this URL on a server.
+    Server(Engine, String),
+    /// A database of a key-value engine.
+    Keyed(KeyedEngine, PathBuf),
+}
+
+/// The format and delimiter that apply, by option, else by file name, else by the first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// How records are written.
     pub(crate) format: Format,
-    /// What separates CSV fields.
+    /// The separator of CSV fields.
     pub(crate) delimiter: u8,
 }
 
 impl Options {
-    /// The key-value engine and the path, where the database is given as `ENGINE:PATH`.
-    pub(crate) fn keyed_target(&self) -> Option<(KeyedEngine, PathBuf)> {
-        let (name, path) = self.database.to_str()?.split_once(':')?;
-        let engine = [KeyedEngine::Lmdb, KeyedEngine::Rocksdb];
-        let engine = engine.into_iter().find(|engine| engine.name() == name)?;
-        Some((engine, path.into()))
-    }
-
-    /// The server's engine and the URL, where the database is given as one.
-    pub(crate) fn server_target(&self) -> Option<(sql::Engine, &str)> {
-        let url = self.database.to_str()?;
-        let engine = sql::Engine::of_url(url).ok().filter(|engine| engine.is_server())?;
-        Some((engine, url))
-    }
-
-    /// The same options with the file of SQLite in place of its URL.
+    /// Where the records go.
     ///
     /// # Errors
-    /// When the URL names no file, has options, which are this program's own here, or is of another
-    /// database.
-    pub(crate) fn with_sqlite_path(&self) -> Result<Self, Problem> {
-        let mut options = self.clone();
-        let Some(url) = self.database.to_str() else { return Ok(options) };
-        let refused = |why: String| {
-            Problem::environment(format!("cannot use {}: {why}", sql::without_password(url)))
-        };
-        match sql::Engine::of_url(url) {
-            Ok(_) if url.contains('?') => {
-                return Err(refused(
-                    "give --convert-to-wal and --busy-timeout in place of options in the URL"
-                        .to_owned(),
-                ));
-            }
-            Ok(_) => {
-                options.database =
-                    sql::sqlite_path(url).map_err(|error| refused(explain(&error)))?;
-            }
-            Err(error) if url.contains("://") => return Err(refused(explain(&error))),
-            Err(_) => {} // a file
-        }
-        Ok(options)
-    }
-
-    /// Refuses what only key-value engines take.
-    ///
-    /// # Errors
-    /// When such an option is given.
-    pub(crate) fn check_without_key(&self) -> Result<(), Problem> {
-        if self.key.is_some() || self.value != Encoding::Json {
+    /// A URL that is of no known database or cannot be used here, or options of another engine.
+    pub(crate) fn destination(&self) -> Result<Destination, Problem> {
+        let destination = self.parse_database()?;
+        let is_keyed = matches!(destination, Destination::Keyed(..));
+        if !is_keyed && (self.key.is_some() || self.value != Encoding::Json) {
             return Err(Problem::environment(
                 "--key and --value are for key-value engines, lmdb:PATH and rocksdb:PATH: leave them out",
             ));
         }
-        Ok(())
+        Ok(destination)
+    }
+
+    fn parse_database(&self) -> Result<Destination, Problem> {
+        let file = || Ok(Destination::Sqlite(self.database.clone()));
+        let Some(url) = self.database.to_str() else { return file() };
+        let Some((scheme, rest)) = url.split_once(':') else { return file() };
+        let lower = scheme.to_ascii_lowercase();
+        for engine in [KeyedEngine::Lmdb, KeyedEngine::Rocksdb] {
+            if engine.name() == lower {
+                return Ok(Destination::Keyed(engine, rest.into()));
+            }
+        }
+        let refused = |why: &str| {
+            Err(Problem::environment(format!("cannot use {}: {why}", without_password(url))))
+        };
+        match Engine::of_url(url) {
+            Ok(engine) if engine.is_server() => Ok(Destination::Server(engine, url.to_owned())),
+            Ok(_) if url.contains('?') => {
+                refused("give --convert-to-wal and --busy-timeout in place of options in the URL")
+            }
+            Ok(_) => match sql::sqlite_path(url) {
+                Ok(path) => Ok(Destination::Sqlite(path)),
+                Err(error) => refused(&explain(&error)),
+            },
+            // SQLite has URLs of its own, and a file may have any name.
+            Err(_) if lower == "file" || !is_scheme(&lower) || self.database.exists() => file(),
+            Err(_) => refused(
+                "expected a file, or sqlite:, lmdb:, rocksdb:, postgres:// or mysql://; begin the name of a file with ./",
+            ),
+        }
+    }
+
+    /// The database as messages show it.
+    pub(crate) fn shown(&self) -> String {
+        without_password(&self.database.to_string_lossy())
     }
 
     /// Whether records come from standard input.
@@ -259,32 +301,53 @@ impl Options {
         self.input.as_deref().is_none_or(|path| path.as_os_str() == "-")
     }
 
-    /// The format and delimiter that apply.
+    /// The format and delimiter that apply; `head` is the first line of the input.
     ///
     /// # Errors
-    /// Options that contradict each other.
-    pub(crate) fn layout(&self) -> Result<Layout, Problem> {
+    /// Options that contradict each other or the input.
+    pub(crate) fn layout(&self, to: &Destination, head: &[u8]) -> Result<Layout, Problem> {
         let extension = self.extension();
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii();
+        let is_dump = ["PRAGMA foreign_keys", "BEGIN TRANSACTION"]
+            .iter()
+            .any(|first| head.starts_with(first.as_bytes()));
+        let is_array = head.first() == Some(&b'[')
+            && matches!(head[1..].trim_ascii_start().first(), None | Some(b'{' | b']'));
         let by_name = match extension.as_deref() {
             Some("ndjson" | "jsonl" | "json") => Format::Ndjson,
             Some("sql") => Format::Sql,
+            Some("csv" | "tsv" | "tab") => Format::Csv,
+            _ if head.starts_with(b"{") || is_array => Format::Ndjson,
+            _ if is_dump => Format::Sql,
             _ => Format::Csv,
         };
         let format = self.format.unwrap_or(by_name);
         let tab = matches!(extension.as_deref(), Some("tsv" | "tab"));
         let delimiter = self.delimiter.unwrap_or(if tab { b'\t' } else { b',' });
-        if format != Format::Csv && self.delimiter.is_some() {
-            return Err(Problem::environment(format!(
-                "--delimiter is for CSV, and the input is {}: leave it out or give --format csv",
-                format.name()
-            )));
+        if format == Format::Ndjson && is_array {
+            return Err(Problem::environment(
+                "the input is a JSON array, and NDJSON has one object a line: `jq -c '.[]' FILE` writes it so",
+            ));
+        }
+        for (is_given, option) in [
+            (self.delimiter.is_some(), "--delimiter"),
+            (self.no_header, "--no-header"),
+            (self.ragged, "--ragged"),
+        ] {
+            if format != Format::Csv && is_given {
+                return Err(Problem::environment(format!(
+                    "{option} is for CSV, and the input is {}: leave it out or give --format csv",
+                    format.name()
+                )));
+            }
         }
         if format == Format::Sql && !(self.types.is_empty() && self.nulls.is_empty()) {
             return Err(Problem::environment(
-                "--type and --null do not apply to SQL lines: leave them out",
+                "--type and --null do not apply to SQL: leave them out",
             ));
         }
-        if format != Format::Sql && self.table.is_none() && self.keyed_target().is_none() {
+        let needs_table = format != Format::Sql && !matches!(to, Destination::Keyed(..));
+        if needs_table && self.table.is_none() {
             return Err(Problem::environment(format!(
                 "{} input needs --table NAME",
                 format.name()
@@ -296,16 +359,24 @@ impl Options {
     /// The extension of the input's name in lower case, without a `.gz`.
     fn extension(&self) -> Option<String> {
         let path = self.input.as_deref()?;
-        let lower = |path: &std::path::Path| {
-            path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
-        };
+        let lower =
+            |path: &Path| path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         let extension = lower(path)?;
-        if extension == "gz" {
-            lower(std::path::Path::new(path.file_stem()?))
-        } else {
-            Some(extension)
-        }
+        if extension == "gz" { lower(Path::new(path.file_stem()?)) } else { Some(extension) }
     }
+}
+
+/// Whether text before a colon looks like the name of a kind of database.
+fn is_scheme(text: &str) -> bool {
+    text.len() > 1
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|other| other.is_ascii_alphanumeric() || "+-.".contains(other))
+}
+
+fn parse_charset(text: &str) -> Result<&'static Charset, String> {
+    Charset::for_label(text.as_bytes()).ok_or_else(|| {
+        "unknown; give a label of the WHATWG Encoding Standard, such as windows-1252, utf-16le or shift-jis".into()
+    })
 }
 
 fn parse_delimiter(text: &str) -> Result<u8, String> {
@@ -314,7 +385,7 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
         _ => match text.as_bytes() {
             [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => Ok(*byte),
             _ => {
-                Err("give one ASCII character that is no quote and no line end, or the word tab"
+                Err("give one ASCII character other than a quote or a line end, or the word tab"
                     .into())
             }
         },
@@ -327,7 +398,7 @@ fn parse_column_type(text: &str) -> Result<(String, Kind), String> {
         "integer" | "int" => Kind::Integer,
         "real" => Kind::Real,
         "text" => Kind::Text,
-        _ => return Err(format!("{kind} is none of integer, real, text")),
+        _ => return Err(format!("unknown type {kind}; expected integer, real or text")),
     };
     Ok((name.to_owned(), kind))
 }
@@ -354,7 +425,46 @@ mod tests {
 
     fn layout(arguments: &[&str]) -> Result<Layout, Problem> {
         let line = Line::try_parse_from(["ingest"].iter().chain(arguments)).expect("parses");
-        line.options.layout()
+        layout_of(&line.options, b"")
+    }
+
+    fn layout_of(options: &Options, head: &[u8]) -> Result<Layout, Problem> {
+        options.layout(&options.destination().expect("a file"), head)
+    }
+
+    fn destination(database: &str) -> Result<Destination, Problem> {
+        let line = Line::try_parse_from(["ingest", database]).expect("parses");
+        line.options.destination()
+    }
+
+    #[test]
+    fn databases_are_files_or_of_a_kind_that_is_known() {
+        for file in ["app.db", ":memory:", "file:app.db?mode=ro", "./rocskdb:x", "a b:c", "x:y"] {
+            assert_eq!(destination(file).expect(file), Destination::Sqlite(file.into()));
+        }
+        assert_eq!(destination("sqlite:x").expect("a file"), Destination::Sqlite("x".into()));
+        let keyed = Destination::Keyed(KeyedEngine::Lmdb, "x:y".into());
+        assert_eq!(destination("LMDB:x:y").expect("a key-value engine"), keyed);
+        assert!(matches!(destination("mysql://h/d"), Ok(Destination::Server(Engine::Mysql, _))));
+        for unknown in ["rocskdb:x", "oracle://h/d", "sqlite:x?create=false"] {
+            assert!(destination(unknown).is_err(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_tells_what_the_name_does_not() {
+        let line = Line::try_parse_from(["ingest", "x.db", "-t", "t"]).expect("parses");
+        for (head, format) in [
+            (&b"a,b\n"[..], Some(Format::Csv)),
+            (b"\xef\xbb\xbf\n {\"a\":1}\n", Some(Format::Ndjson)),
+            (b"PRAGMA foreign_keys=OFF;\n", Some(Format::Sql)),
+            (b"[note],b\n", Some(Format::Csv)),
+            (b"[\n", None),
+            (b"[ {\"a\":1}]", None),
+        ] {
+            let found = layout_of(&line.options, head).ok().map(|layout| layout.format);
+            assert_eq!(found, format, "{}", head.escape_ascii());
+        }
     }
 
     #[test]

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use groupcommit::Stats;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::ingest::measure::Measure;
-use crate::ingest::summary::{milliseconds, rate};
+use crate::ingest::summary::{Measure, counted, milliseconds, rate};
 
 const BAR_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -65,11 +64,14 @@ impl Progress {
         let per_second = records as f64 / now.duration_since(self.begun).as_secs_f64();
         // The bar's words fit beside it in 80 columns.
         let narrow = matches!(self.display, Display::Bar(_));
-        let (records, per_second) = (HumanCount(records), rate(per_second));
+        let per_second = rate(per_second);
         let mut parts = if narrow {
-            vec![format!("{records} durable"), format!("{per_second}/s")]
+            vec![format!("{} durable", HumanCount(records)), format!("{per_second}/s")]
         } else {
-            vec![format!("{records} records durable"), format!("{per_second} records/s")]
+            vec![
+                format!("{} durable", counted(records, "record")),
+                format!("{per_second} records/s"),
+            ]
         };
         if let Some(latency) = measure.latency_ms {
             let (p50, p99) = (milliseconds(latency.p50), milliseconds(latency.p99));
@@ -127,7 +129,8 @@ fn bar(size_bytes: Option<u64>) -> ProgressBar {
     }
 }
 
-fn say(text: &str) {
+/// Writes a line on standard error.
+pub(crate) fn say(text: &str) {
     // A closed standard error leaves nobody to tell.
     drop(writeln!(io::stderr(), "groupcommit: {text}"));
 }

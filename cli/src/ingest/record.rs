@@ -2,12 +2,12 @@
 //!
 //! 1. `raw` is the record's own bytes without its line end, whether or not they parse.
 //! 2. A record that cannot be read is still a record: it has a number, a line and a fault.
-//! 3. Memory is bounded: a record keeps at most [`RECORD_BYTES_MAX`] bytes, the rest is skipped and
-//!    the record is faulty.
+//! 3. Memory is bounded: of a line longer than [`RECORD_BYTES_MAX`] only the beginning is kept, and the
+//!    record is faulty. A record of several lines is never that long: it ends sooner, and is faulty.
 
 use std::io::{self, BufRead};
 
-use crate::ingest::options::Format;
+use crate::ingest::statements::StatementRecords;
 
 /// The longest record, in bytes.
 pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -82,12 +82,34 @@ pub(crate) struct Lines {
     /// Whether the line was longer than [`RECORD_BYTES_MAX`] and was cut.
     pub(crate) cut: bool,
     partial: bool,
+    /// Lines to be read again before the input goes on; those before `again_at` have been.
+    again: Vec<u8>,
+    again_at: usize,
 }
 
 impl Lines {
     /// Lines of `input`.
     pub(crate) fn new(input: Box<dyn BufRead>) -> Self {
-        Lines { input, line: Vec::new(), number: 0, cut: false, partial: false }
+        Lines {
+            input,
+            line: Vec::new(),
+            number: 0,
+            cut: false,
+            partial: false,
+            again: Vec::new(),
+            again_at: 0,
+        }
+    }
+
+    /// Has `bytes`, which were read last, read again, as what follows line `number`.
+    pub(crate) fn unread(&mut self, bytes: &[u8], number: u64) {
+        self.number = number;
+        if self.again[..self.again_at].ends_with(bytes) {
+            self.again_at -= bytes.len();
+        } else {
+            self.again.splice(..self.again_at, bytes.iter().copied());
+            self.again_at = 0;
+        }
     }
 
     /// Reads the next line into `self.line`. After [`Next::Idle`] the part already read is kept.
@@ -98,14 +120,22 @@ impl Lines {
             self.partial = true;
         }
         loop {
-            let available = match self.input.fill_buf() {
-                Ok(available) => available,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Next::Idle),
-                Err(error) => return Err(error),
+            let is_again = self.again_at < self.again.len();
+            let available = if is_again {
+                &self.again[self.again_at..]
+            } else {
+                match self.input.fill_buf() {
+                    Ok(available) => available,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok(Next::Idle);
+                    }
+                    Err(error) => return Err(error),
+                }
             };
             if available.is_empty() {
                 if self.line.is_empty() {
+                    self.partial = false;
                     return Ok(Next::End);
                 }
                 return Ok(self.complete());
@@ -118,7 +148,11 @@ impl Lines {
                 self.cut = true;
                 self.line.push(b'\n'); // what is kept of it ends here
             }
-            self.input.consume(count);
+            if is_again {
+                self.again_at += count;
+            } else {
+                self.input.consume(count);
+            }
             if found.is_some() {
                 return Ok(self.complete());
             }
@@ -146,16 +180,15 @@ pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Reads NDJSON or SQL: a record is a line that is not blank (and, in SQL, not a comment).
+/// Reads NDJSON: a record is a line that is not blank.
 pub(crate) struct LineRecords {
     lines: Lines,
-    comments: bool,
 }
 
 impl LineRecords {
-    /// Records of `input` in `format`.
-    pub(crate) fn new(input: Box<dyn BufRead>, format: Format) -> Self {
-        LineRecords { lines: Lines::new(input), comments: format == Format::Sql }
+    /// Records of `input`.
+    pub(crate) fn new(input: Box<dyn BufRead>) -> Self {
+        LineRecords { lines: Lines::new(input) }
     }
 
     /// Reads the next record into `record`.
@@ -165,15 +198,12 @@ impl LineRecords {
                 Next::Record => {}
                 other => return Ok(other),
             }
-            let content = self.lines.content().trim_ascii();
-            if content.is_empty() || (self.comments && content.starts_with(b"--")) {
+            if self.lines.content().trim_ascii().is_empty() {
                 continue;
             }
             record.clear(self.lines.number);
             record.raw.extend_from_slice(self.lines.content());
-            if self.lines.cut {
-                record.fault = Some(too_long());
-            }
+            record.fault = self.lines.cut.then(too_long);
             return Ok(Next::Record);
         }
     }
@@ -181,15 +211,18 @@ impl LineRecords {
 
 /// The fault of a record that was cut.
 pub(crate) fn too_long() -> String {
-    format!("longer than {} MiB", RECORD_BYTES_MAX / (1024 * 1024))
+    let mib = RECORD_BYTES_MAX / (1024 * 1024);
+    format!("a line longer than {mib} MiB, of which only the beginning is kept")
 }
 
 /// A reader of records, whatever the format.
 pub(crate) enum Records {
     /// CSV, behind its header.
     Csv(Box<super::csv::CsvRecords>),
-    /// NDJSON or SQL.
+    /// NDJSON.
     Lines(LineRecords),
+    /// SQL.
+    Statements(StatementRecords),
 }
 
 impl Records {
@@ -198,6 +231,7 @@ impl Records {
         match self {
             Records::Csv(reader) => reader.read(record),
             Records::Lines(reader) => reader.read(record),
+            Records::Statements(reader) => reader.read(record),
         }
     }
 }
@@ -243,21 +277,14 @@ mod tests {
     #[test]
     fn a_line_survives_quiet_moments_and_a_missing_end() {
         let pieces = Pieces(VecDeque::from([&b"{\"a\""[..], b":1}\r", b"\n\n", b"{}"]), false);
-        let mut reader = LineRecords::new(Box::new(BufReader::new(pieces)), Format::Ndjson);
+        let mut reader = LineRecords::new(Box::new(BufReader::new(pieces)));
         assert_eq!(read_all(&mut reader), [(1, "{\"a\":1}".to_owned()), (3, "{}".to_owned())]);
-    }
-
-    #[test]
-    fn sql_comments_are_no_records() {
-        let text = &b"\xef\xbb\xbf-- made by hand\nINSERT INTO t VALUES (1);\n  -- end\n"[..];
-        let mut reader = LineRecords::new(Box::new(text), Format::Sql);
-        assert_eq!(read_all(&mut reader), [(2, "INSERT INTO t VALUES (1);".to_owned())]);
     }
 
     #[test]
     fn an_endless_line_is_cut_and_faulty_and_the_next_is_whole() {
         let long = io::repeat(b'x').take(RECORD_BYTES_MAX as u64 + 10).chain(&b"\nnext\n"[..]);
-        let mut reader = LineRecords::new(Box::new(BufReader::new(long)), Format::Ndjson);
+        let mut reader = LineRecords::new(Box::new(BufReader::new(long)));
         let mut record = Record::default();
         assert_eq!(reader.read(&mut record).expect("readable"), Next::Record);
         assert!(record.raw.len() <= RECORD_BYTES_MAX && record.fault.is_some());

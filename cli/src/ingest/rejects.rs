@@ -5,11 +5,13 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Problem;
 use crate::ingest::ledger::Reject;
-use crate::ingest::options::Options;
+use crate::ingest::options::{Destination, Options};
+use crate::ingest::stream::Stream;
 
 /// Verdicts read from the ledger at once.
 const AT_ONCE: u32 = 1_000;
@@ -21,24 +23,47 @@ pub(crate) struct RejectsFile {
 }
 
 impl RejectsFile {
-    /// The file that `options` ask for, filled with the verdicts of earlier runs: `batch` gives at
-    /// most so many of them, in order, behind a record.
+    /// Refuses a file that is the input or the database.
     ///
     /// # Errors
-    /// It would overwrite the input or `database`, it cannot be written, or what `batch` fails with.
-    pub(crate) fn restore(
-        options: &Options,
-        database: Option<&Path>,
-        mut batch: impl FnMut(u64, u32) -> Result<Vec<Reject>, Problem>,
-    ) -> Result<Option<Self>, Problem> {
-        let Some(path) = &options.rejects else { return Ok(None) };
-        let is_same = |other: &Path| matches!((path.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other);
-        if [database, options.input.as_deref()].into_iter().flatten().any(is_same) {
+    /// It would be overwritten.
+    pub(crate) fn check(options: &Options, stream: &Stream) -> Result<(), Problem> {
+        let Some(path) = &options.rejects else { return Ok(()) };
+        if path.as_os_str() == "-" {
+            return Err(Problem::environment(
+                "--rejects needs a file: standard output has the summary; ./- is a file named -",
+            ));
+        }
+        let Some(identity) = identity(path) else { return Ok(()) };
+        let mut kept = vec![stream.identity];
+        if let Ok(Destination::Sqlite(database) | Destination::Keyed(_, database)) =
+            options.destination()
+        {
+            for ending in ["", "-wal", "-shm", "-journal", "/data.mdb", "/lock.mdb"] {
+                let mut file = database.clone().into_os_string();
+                file.push(ending);
+                kept.extend(self::identity(Path::new(&file)));
+            }
+        }
+        if kept.contains(&identity) {
             return Err(Problem::environment(format!(
                 "--rejects {} would overwrite the input or the database: choose another file",
                 path.display()
             )));
         }
+        Ok(())
+    }
+
+    /// The file that `options` ask for, filled with what earlier runs rejected: `batch` gives at most
+    /// so many of these records, in order, behind a record.
+    ///
+    /// # Errors
+    /// It cannot be written, or what `batch` fails with.
+    pub(crate) fn restore(
+        options: &Options,
+        mut batch: impl FnMut(u64, u32) -> Result<Vec<Reject>, Problem>,
+    ) -> Result<Option<Self>, Problem> {
+        let Some(path) = &options.rejects else { return Ok(None) };
         let mut file = Self::create(path)?;
         let mut after = 0;
         loop {
@@ -70,7 +95,9 @@ impl RejectsFile {
     /// The file cannot be written.
     pub(crate) fn add(&mut self, reject: &Reject) -> Result<(), Problem> {
         let (record, line) = (reject.record.to_string(), reject.line.to_string());
-        let written = self.writer.write_record([&record, &line, &reject.reason, &reject.content]);
+        let fields =
+            [record.as_bytes(), line.as_bytes(), reject.reason.as_bytes(), &reject.content];
+        let written = self.writer.write_record(fields);
         self.told(written)
     }
 
@@ -106,4 +133,10 @@ impl RejectsFile {
             ))
         })
     }
+}
+
+/// The device and number of an ordinary file, by which its names are known to be the same.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((metadata.dev(), metadata.ino()))
 }

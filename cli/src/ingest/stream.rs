@@ -14,8 +14,10 @@ use crate::exit::Problem;
 use crate::ingest::csv::CsvRecords;
 use crate::ingest::input::Input;
 use crate::ingest::interrupt;
-use crate::ingest::options::{Format, Layout};
+use crate::ingest::ledger::Place;
+use crate::ingest::options::{Format, Layout, Options};
 use crate::ingest::record::{LineRecords, Next, Record, Records};
+use crate::ingest::statements::StatementRecords;
 
 /// A sample stops growing at this size, however few its records.
 const SAMPLE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -24,7 +26,13 @@ const SAMPLE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) struct Stream {
     /// How messages call the input.
     pub(crate) name: String,
-    /// The names in the CSV header; empty for other formats.
+    /// The file behind it: its device and number.
+    pub(crate) identity: (u64, u64),
+    /// Its encoding.
+    pub(crate) encoding: &'static str,
+    /// How its records are written.
+    pub(crate) layout: Layout,
+    /// The names of a CSV's columns; empty for other formats.
     pub(crate) header: Vec<String>,
     /// Size of the file as stored, where it has one.
     pub(crate) size_bytes: Option<u64>,
@@ -42,13 +50,17 @@ impl Stream {
     ///
     /// # Errors
     /// An unreadable input, or a CSV without a header.
-    pub(crate) fn open(input: Input, layout: Layout) -> Result<Self, Problem> {
+    pub(crate) fn open(input: Input, layout: Layout, options: &Options) -> Result<Self, Problem> {
         let records = match layout.format {
             Format::Csv => Records::Csv(Box::new(CsvRecords::new(input.bytes, layout.delimiter))),
-            format => Records::Lines(LineRecords::new(input.bytes, format)),
+            Format::Ndjson => Records::Lines(LineRecords::new(input.bytes)),
+            Format::Sql => Records::Statements(StatementRecords::new(input.bytes)),
         };
         let mut stream = Stream {
             name: input.name,
+            identity: input.identity,
+            encoding: input.encoding,
+            layout,
             header: Vec::new(),
             size_bytes: input.size_bytes,
             read_bytes: input.read_bytes,
@@ -58,16 +70,64 @@ impl Stream {
             checksum: Crc::new(),
         };
         if layout.format == Format::Csv {
-            stream.header = stream.read_header()?;
+            stream.header = if options.no_header {
+                let first = stream.sample(1)?.next().map_or(0, |record| record.fields_count);
+                (1..=first).map(|number| format!("c{number}")).collect()
+            } else {
+                stream.read_header()?
+            };
+            stream.hint_delimiter(options)?;
         }
         Ok(stream)
+    }
+
+    /// A single column whose name has another delimiter in it is most likely several.
+    fn hint_delimiter(&mut self, options: &Options) -> Result<(), Problem> {
+        if options.delimiter.is_some() || self.header.len() != 1 {
+            return Ok(());
+        }
+        let first = if options.no_header {
+            let first = self.sample(1)?.next().map(|record| record.raw.clone());
+            String::from_utf8_lossy(&first.unwrap_or_default()).into_owned()
+        } else {
+            self.header[0].clone()
+        };
+        let found = [';', '\t', '|', ','].into_iter().find(|other| first.contains(*other));
+        let Some(found) = found else { return Ok(()) };
+        let (word, own) = match (found, char::from(self.layout.delimiter)) {
+            ('\t', own) => ("tab".to_owned(), format!("'{own}'")),
+            (other, '\t') => (format!("'{other}'"), "tab".to_owned()),
+            (other, own) => (format!("'{other}'"), format!("'{own}'")),
+        };
+        Err(Problem::environment(format!(
+            "the first line of {} is one column, {first:?}: give --delimiter {word}, or --delimiter {own} if it is one",
+            self.name
+        )))
+    }
+
+    /// Checksum of the header and the first record: tells inputs of the same name apart.
+    ///
+    /// # Errors
+    /// An unreadable input, or Ctrl-C.
+    pub(crate) fn head(&mut self) -> Result<u32, Problem> {
+        let mut head = Crc::new();
+        head.update(&self.checksum.sum().to_le_bytes());
+        if let Some(first) = self.sample(1)?.next() {
+            head.update(&first.raw);
+        }
+        Ok(head.sum())
+    }
+
+    /// The place behind `record`, which is the one last given.
+    pub(crate) fn place(&self, record: &Record) -> Place {
+        Place { position: self.number, line: record.line, checksum: self.checksum.sum() }
     }
 
     fn read_header(&mut self) -> Result<Vec<String>, Problem> {
         let mut record = Record::default();
         if !self.read_ahead(&mut record)? {
             return Err(Problem::environment(format!(
-                "{} is empty: a CSV needs a header line that names the columns",
+                "{} is empty: a CSV needs a header line that names the columns, or --no-header",
                 self.name
             )));
         }
@@ -84,7 +144,10 @@ impl Stream {
         }
         record
             .csv_fields()
-            .map(|field| String::from_utf8(field.to_vec()).map_err(|_| unusable("not valid UTF-8")))
+            .map(|field| {
+                String::from_utf8(field.to_vec())
+                    .map_err(|_| unusable("not valid UTF-8; --encoding names another encoding"))
+            })
             .collect()
     }
 

@@ -1,7 +1,8 @@
-//! What an ingest came to, for people and, with `--json`, for programs.
+//! The summary of an ingest, for people and, with `--json`, for programs.
 
 use std::io::Write as _;
 
+use groupcommit::Stats;
 use indicatif::HumanCount;
 use serde::Serialize;
 
@@ -30,6 +31,32 @@ pub(crate) struct LatencyMs {
     pub(crate) p99: f64,
     /// The longest.
     pub(crate) max: f64,
+}
+
+/// Figures of one database since it was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measure {
+    /// Latency from submission to resolution; `None` before the first transaction.
+    pub(crate) latency_ms: Option<LatencyMs>,
+    /// Mean number of transactions that shared a commit.
+    pub(crate) group_transactions_mean: f64,
+    /// Flushes to disk.
+    pub(crate) flushes: u64,
+}
+
+impl Measure {
+    /// The figures in a database's counters.
+    pub(crate) fn of(stats: &Stats) -> Self {
+        let latency = &stats.total_ns;
+        let ms = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+        let latency_ms = (latency.count > 0).then(|| LatencyMs {
+            p50: ms(latency.p50),
+            p99: ms(latency.p99),
+            max: ms(latency.max),
+        });
+        let group_transactions_mean = stats.group_transactions.mean;
+        Measure { latency_ms, group_transactions_mean, flushes: stats.flushes }
+    }
 }
 
 /// The summary of one run.
@@ -89,7 +116,7 @@ impl Summary {
         let mut lines = vec![format!(
             "{}: {} committed{}, {} rejected, in {:.2} s ({} records/s)\n",
             self.target,
-            counted(self.committed),
+            counted(self.committed, "record"),
             if self.durable { " and durable" } else { "" },
             HumanCount(self.rejected),
             self.seconds,
@@ -97,19 +124,20 @@ impl Summary {
         )];
         if let Some(latency) = self.latency_ms {
             lines.push(format!(
-                "latency p50 {} ms, p99 {} ms, max {} ms; {:.1} transactions a group, {} flushes\n",
+                "latency p50 {} ms, p99 {} ms, max {} ms; {:.1} transactions a group, {} flush{}\n",
                 milliseconds(latency.p50),
                 milliseconds(latency.p99),
                 milliseconds(latency.max),
                 self.group_transactions_mean,
                 HumanCount(self.flushes),
+                if self.flushes == 1 { "" } else { "es" },
             ));
         }
         if let Some(before) = self.resumed_from {
             lines.push(format!(
-                "continued behind record {}; {} of the input in the database, {} rejected in all\n",
+                "continued after record {}; {} of the input in the database, {} rejected in all\n",
                 HumanCount(before),
-                counted(self.position - self.rejected_in_all),
+                counted(self.position - self.rejected_in_all, "record"),
                 HumanCount(self.rejected_in_all),
             ));
         }
@@ -142,9 +170,9 @@ impl Summary {
     }
 }
 
-/// A number of records in words.
-pub(crate) fn counted(records: u64) -> String {
-    format!("{} record{}", HumanCount(records), if records == 1 { "" } else { "s" })
+/// A number with its noun.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(number), if number == 1 { "" } else { "s" })
 }
 
 /// A rate without a fraction where none is wanted.
@@ -216,7 +244,7 @@ mod tests {
         let resumed =
             Summary { resumed_from: Some(1), rejected_in_all: 2, latency_ms: None, ..summary() };
         assert!(resumed.text().ends_with(
-            "continued behind record 1; 12,343 records of the input in the database, 2 rejected in all\n"
+            "continued after record 1; 12,343 records of the input in the database, 2 rejected in all\n"
         ));
     }
 }

@@ -4,6 +4,7 @@ use groupcommit::sql::Engine;
 use groupcommit::sqlite::rusqlite::{Connection, OptionalExtension as _, Result};
 
 use crate::ingest::job::Column;
+use crate::ingest::summary::counted;
 use crate::ingest::value::Kind;
 
 /// A table as the database describes it.
@@ -43,6 +44,14 @@ pub(crate) fn describe(connection: &Connection, table: &str) -> Result<Option<Ex
     let Some((what, sql)) = found else {
         return Ok(None);
     };
+    let is_strict = connection
+        .query_row(
+            "SELECT strict FROM pragma_table_list(?1) WHERE schema = 'main'",
+            [table],
+            |row| row.get(0),
+        )
+        .optional()?
+        .unwrap_or(false);
     let triggers: bool = connection.query_row(
         "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE",
         [table],
@@ -53,7 +62,7 @@ pub(crate) fn describe(connection: &Connection, table: &str) -> Result<Option<Ex
         .query_map([table], |row| {
             Ok(ExistingColumn {
                 name: row.get(0)?,
-                kind: Kind::of_declared(&row.get::<_, String>(1)?),
+                kind: Kind::of_declared(&row.get::<_, String>(1)?, is_strict),
                 required: row.get(2)?,
                 generated: row.get::<_, i64>(3)? != 0,
             })
@@ -64,6 +73,23 @@ pub(crate) fn describe(connection: &Connection, table: &str) -> Result<Option<Ex
 }
 
 impl Existing {
+    /// The names of its columns in order, for records of `count` fields and no header.
+    ///
+    /// # Errors
+    /// A sentence, if it has another number of columns.
+    pub(crate) fn names_for(&self, count: usize) -> std::result::Result<Vec<String>, String> {
+        let given = self.columns.iter().filter(|column| !column.generated);
+        let names: Vec<_> = given.map(|column| column.name.clone()).collect();
+        if names.len() == count {
+            return Ok(names);
+        }
+        Err(format!(
+            "the first record has {}, and the table has {}: without a header they have to match",
+            counted(count as u64, "field"),
+            counted(names.len() as u64, "column"),
+        ))
+    }
+
     /// The columns for the input's `names`, which SQLite compares without case.
     ///
     /// # Errors
@@ -88,7 +114,7 @@ impl Existing {
             names.iter().filter(|name| find(name).is_none()).map(String::as_str).collect();
         if !missing.is_empty() {
             return Err(format!(
-                "table {table} has no column {}, which the input has: add {} or rename {} in the input",
+                "table {table} has no column {}, which the input has: add {} to the table or rename {} in the input",
                 missing.join(", "),
                 if missing.len() == 1 { "it" } else { "them" },
                 if missing.len() == 1 { "it" } else { "them" },

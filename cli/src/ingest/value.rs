@@ -29,10 +29,13 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// The kind of a declared column type (section 3.1 of SQLite's data type rules, plus BOOL).
-    pub(crate) fn of_declared(declared: &str) -> Self {
+    /// In a STRICT table ANY keeps every value as it is; elsewhere it has numeric affinity.
+    pub(crate) fn of_declared(declared: &str, is_strict: bool) -> Self {
         let upper = declared.to_ascii_uppercase();
         let has = |part: &str| upper.contains(part);
-        if has("INT") {
+        if is_strict && upper == "ANY" {
+            Kind::Untyped
+        } else if has("INT") {
             Kind::Integer
         } else if has("CHAR") || has("CLOB") || has("TEXT") {
             Kind::Text
@@ -104,14 +107,21 @@ pub(crate) fn store_number(text: &str) -> Option<Stored> {
 /// The reason for a record whose value its column would alter; `shown` is the value as it stands in
 /// the input.
 pub(crate) fn misfit(column: &str, kind: Kind, shown: &str) -> String {
-    let mut reason = format!("column \"{column}\" is {} and cannot keep ", kind.declared());
+    format!(
+        "column \"{column}\" is {} and cannot keep {} as it is",
+        kind.declared(),
+        shortened(shown)
+    )
+}
+
+/// A value of the input as a message shows it.
+pub(crate) fn shortened(shown: &str) -> String {
     let mut characters = shown.chars();
-    reason.extend(characters.by_ref().take(60));
+    let mut text: String = characters.by_ref().take(60).collect();
     if characters.next().is_some() {
-        reason.push_str("...");
+        text.push_str("...");
     }
-    reason.push_str(" as it is");
-    reason
+    text
 }
 
 /// The integer that prints exactly as `text`, if there is one.
@@ -326,9 +336,11 @@ mod tests {
             ("DATETIME", Kind::Numeric),
             ("BOOLEAN", Kind::Boolean),
             ("FLOATING POINT", Kind::Integer), // contains INT: SQLite's own rule
+            ("ANY", Kind::Numeric),
         ] {
-            assert_eq!(Kind::of_declared(declared), kind, "{declared}");
+            assert_eq!(Kind::of_declared(declared, false), kind, "{declared}");
         }
+        assert_eq!(Kind::of_declared("any", true), Kind::Untyped);
     }
 
     #[test]

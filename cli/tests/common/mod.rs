@@ -82,13 +82,14 @@ impl Place {
         self.rows(query).into_iter().map(|mut row| row.remove(0)).collect()
     }
 
-    /// The rejects file as its records, header left out.
+    /// The rejects file as its records, header left out; U+FFFD for what is no text.
     pub fn rejects(&self, name: &str) -> Vec<Vec<String>> {
         let mut reader = csv::Reader::from_path(self.path(name)).expect("opens");
         assert_eq!(reader.headers().expect("header"), vec!["record", "line", "reason", "content"]);
+        let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
         reader
-            .records()
-            .map(|record| record.expect("reads").iter().map(str::to_owned).collect())
+            .byte_records()
+            .map(|record| record.expect("reads").iter().map(text).collect())
             .collect()
     }
 }

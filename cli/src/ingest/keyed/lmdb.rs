@@ -1,4 +1,4 @@
-//! LMDB as a store of an ingest: a named table for each space.
+//! LMDB for an ingest: a named table for each space.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,7 +9,7 @@ use groupcommit::{Failure, Rejected};
 
 use crate::ingest::options::KeyedEngine;
 
-use super::store::{Pairs, Space, Store};
+use super::engine::{Engine, Pairs, Space};
 
 /// LMDB.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Tables {
     }
 }
 
-impl Store for Lmdb {
+impl Engine for Lmdb {
     type Database = Database;
     type Spaces = Tables;
     type Error = heed::Error;
@@ -101,7 +101,7 @@ impl Store for Lmdb {
                 (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
             table
                 .range(tx, &from)?
-                .take_while(|row| row.as_ref().is_ok_and(|(key, _)| key.starts_with(prefix)))
+                .take_while(|row| row.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
                 .take(count_max)
                 .map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())))
                 .collect::<heed::Result<Pairs>>()

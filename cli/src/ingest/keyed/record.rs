@@ -40,10 +40,7 @@ impl Pair {
         let key_index = shape.columns.iter().position(|column| column.name == key);
         if shape.format == Format::Csv && key_index.is_none() {
             let names: Vec<&str> = shape.columns.iter().map(|c| c.name.as_str()).collect();
-            return Err(format!(
-                "--key names a column {key} that it does not have; it has {}",
-                names.join(", ")
-            ));
+            return Err(format!("the input has no column {key}; it has {}", names.join(", ")));
         }
         Ok(Self {
             columns: shape.columns.clone(),
@@ -177,15 +174,27 @@ fn inexact(value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ingest::ledger::Place;
     use crate::ingest::record::Record;
 
+    fn shape() -> Shape {
+        Shape {
+            format: Format::Ndjson,
+            columns: Vec::new(),
+            nulls: Vec::new(),
+            ragged: false,
+            encoding: "UTF-8",
+            verbatim: true,
+        }
+    }
+
     fn line(raw: &str) -> Job {
-        Job::unparsed(1, 0, &Record { line: 1, raw: raw.into(), ..Record::default() })
+        let record = Record { line: 1, raw: raw.into(), ..Record::default() };
+        Job::new(Place::default(), &record, &shape())
     }
 
     fn pair(encoding: Encoding) -> Pair {
-        let shape = Shape { format: Format::Ndjson, columns: Vec::new(), nulls: Vec::new() };
-        Pair::new(&shape, "id", encoding, 20).expect("no columns to look at")
+        Pair::new(&shape(), "id", encoding, 20).expect("no columns to look at")
     }
 
     #[test]
@@ -217,7 +226,7 @@ mod tests {
             (r#"{"id":[1]}"#, "no text"),
             (r#"{"id":1,"id":2}"#, "twice"),
             (r#"{"id":"123456789012345678901"}"#, "21 bytes"),
-            ("[1]", "not a JSON object"),
+            ("[1]", "a JSON array"),
         ] {
             let refused = pair(Encoding::Json).of(&line(raw)).expect_err(raw);
             assert!(refused.contains(part), "{refused}");

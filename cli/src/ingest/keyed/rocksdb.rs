@@ -1,4 +1,4 @@
-//! RocksDB as a store of an ingest: a column family for each space.
+//! RocksDB for an ingest: a column family for each space.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -9,7 +9,7 @@ use groupcommit::{Failure, Rejected};
 
 use crate::ingest::options::KeyedEngine;
 
-use super::store::{Pairs, Space, Store};
+use super::engine::{Engine, Pairs, Space};
 
 /// RocksDB.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Families {
     }
 }
 
-impl Store for Rocksdb {
+impl Engine for Rocksdb {
     type Database = Database;
     type Spaces = Families;
     type Error = Error;

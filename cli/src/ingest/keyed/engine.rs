@@ -3,12 +3,11 @@
 use std::error::Error;
 use std::path::Path;
 
+use crate::ingest::options::KeyedEngine;
 use groupcommit::{Submit, TransactionOf};
 
-use crate::ingest::options::KeyedEngine;
-
-/// What a transaction's closure is given by the store `S`.
-pub(crate) type Transaction<'g, S> = TransactionOf<'g, <S as Store>::Database>;
+/// What a transaction's closure is given by the engine `E`.
+pub(crate) type Transaction<'g, E> = TransactionOf<'g, <E as Engine>::Database>;
 
 /// One of the tables of an ingest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub(crate) enum Space {
 pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A key-value engine, as an ingest uses it.
-pub(crate) trait Store: Sized + 'static {
+pub(crate) trait Engine: Sized + 'static {
     /// The engine's database in groupcommit.
     type Database: Submit;
     /// The tables of an ingest.
