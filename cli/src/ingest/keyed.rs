@@ -31,11 +31,15 @@ use crate::ingest::options::{Encoding, Format, KeyedEngine, Options};
 use crate::ingest::store::{CORRECT, Store, Trouble};
 use crate::ingest::stream::Stream;
 use crate::ingest::table::Existing;
-use engine::{Engine, Space, Transaction};
+use engine::{Engine, Transaction};
 use record::Pair;
 
 /// The table that records go into unless one is named.
 const TABLE: &str = "records";
+
+/// The tables of the ledger.
+const ENTRIES: &str = "_groupcommit_ingest";
+const REJECTS: &str = "_groupcommit_rejects";
 
 /// Ingests `stream` into the key-value database at `path`.
 ///
@@ -83,18 +87,20 @@ fn ingest_into<E: Engine>(
     let table = options.table.clone().unwrap_or_else(|| TABLE.to_owned());
     let encoding = options.value;
     opening::ingest(options, stream, &target, || {
-        let (database, spaces) = E::open(path, &table).map_err(|error| {
+        let names = [table.as_str(), ENTRIES, REJECTS];
+        let (database, tables) = E::open(path, names).map_err(|error| {
             Problem::environment(format!(
                 "cannot open the database {}: {}",
                 path.display(),
                 explain(&*error)
             ))
         })?;
-        let path = path.to_owned();
+        let [records, entries, rejects] = tables;
+        let tables = Tables { records, entries, rejects };
         Ok(Keyed::<E> {
-            path,
+            path: path.to_owned(),
             database,
-            spaces: Arc::new(spaces),
+            tables,
             key,
             encoding,
             pair: None,
@@ -103,11 +109,18 @@ fn ingest_into<E: Engine>(
     })
 }
 
+/// The tables of an ingest.
+struct Tables<T> {
+    records: T,
+    entries: T,
+    rejects: T,
+}
+
 /// A key-value database.
 struct Keyed<E: Engine> {
     path: PathBuf,
     database: E::Database,
-    spaces: Arc<E::Spaces>,
+    tables: Tables<E::Table>,
     key: String,
     encoding: Encoding,
     pair: Option<Pair>,
@@ -163,7 +176,7 @@ impl<E: Engine> Store for Keyed<E> {
 
     fn entries(&self) -> Result<Vec<Entry>, Trouble> {
         // Numbers are positive: the first byte of each is 0.
-        let found = E::scan(&self.database, &self.spaces, Space::Ledger, &[0], &[0], usize::MAX);
+        let found = E::scan(&self.database, &self.tables.entries, &[0], &[0], usize::MAX);
         let entries = found.map_err(|error| failed(&error))?;
         Ok(entries.iter().filter_map(|(_, entry)| serde_json::from_slice(entry).ok()).collect())
     }
@@ -174,13 +187,14 @@ impl<E: Engine> Store for Keyed<E> {
         before: Option<i64>,
         _creates: Option<String>,
     ) -> Result<(), Trouble> {
-        let (spaces, id, entry) = (Arc::clone(&self.spaces), entry.id, bytes_of(entry));
+        let (entries, rejects) = (self.tables.entries.clone(), self.tables.rejects.clone());
+        let (id, entry) = (entry.id, bytes_of(entry));
         let begun = self.database.transact(move |tx| {
             if let Some(before) = before {
-                E::delete_prefix(tx, &spaces, Space::Rejects, &before.to_be_bytes())?;
-                E::delete_prefix(tx, &spaces, Space::Ledger, &before.to_be_bytes())?;
+                E::delete_prefix(tx, &rejects, &before.to_be_bytes())?;
+                E::delete_prefix(tx, &entries, &before.to_be_bytes())?;
             }
-            E::put(tx, &spaces, Space::Ledger, &id.to_be_bytes(), &entry)
+            E::put(tx, &entries, &id.to_be_bytes(), &entry)
         });
         begun.map_err(|failure| Trouble::of::<E::Error>(&failure))
     }
@@ -200,7 +214,7 @@ impl<E: Engine> Store for Keyed<E> {
     fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble> {
         let (prefix, from) = (id.to_be_bytes(), reject_key(id, after + 1));
         let most = count_max as usize;
-        let rows = E::scan(&self.database, &self.spaces, Space::Rejects, &prefix, &from, most);
+        let rows = E::scan(&self.database, &self.tables.rejects, &prefix, &from, most);
         let reject = |(key, value): (Vec<u8>, Vec<u8>)| {
             let mut parts = value.splitn(3, |byte| *byte == 0);
             let mut text = || String::from_utf8(parts.next()?.to_vec()).ok();
@@ -217,22 +231,23 @@ impl<E: Engine> Store for Keyed<E> {
         };
         let before = bytes_of(entry);
         entry.place = job.place;
-        let (space, key, value, rejection) = match pair.of(job) {
-            Ok((key, value)) => (Space::Records, key, value, None),
+        let (table, key, value, rejection) = match pair.of(job) {
+            Ok((key, value)) => (&self.tables.records, key, value, None),
             Err(reason) => {
                 entry.rejected += 1;
                 let line = job.place.line.to_string();
                 let value = [line.as_bytes(), reason.as_bytes(), job.content()].join(&0);
                 let key = reject_key(entry.id, job.place.position);
-                (Space::Rejects, key, value, Some(Box::<str>::from(reason)))
+                (&self.tables.rejects, key, value, Some(Box::<str>::from(reason)))
             }
         };
-        let (spaces, id) = (Arc::clone(&self.spaces), entry.id.to_be_bytes());
+        let (entries, table, id) =
+            (self.tables.entries.clone(), table.clone(), entry.id.to_be_bytes());
         let after = bytes_of(entry);
         let terms = Terms::new().bytes(key.len() + value.len());
         self.database.with(terms).submit(move |tx| {
-            move_on::<E>(tx, &spaces, &id, &before, &after)?;
-            E::put(tx, &spaces, space, &key, &value)?;
+            move_on::<E>(tx, &entries, &id, &before, &after)?;
+            E::put(tx, &table, &key, &value)?;
             Ok(rejection.clone())
         })
     }
@@ -252,10 +267,10 @@ impl<E: Engine> Store for Keyed<E> {
         let Some(entry) = &mut self.entry else { return Ok(()) };
         let before = bytes_of(entry);
         (entry.place, entry.finished) = (place, true);
-        let (spaces, id, after) =
-            (Arc::clone(&self.spaces), entry.id.to_be_bytes(), bytes_of(entry));
+        let (id, after) = (entry.id.to_be_bytes(), bytes_of(entry));
+        let entries = self.tables.entries.clone();
         self.database
-            .transact(move |tx| move_on::<E>(tx, &spaces, &id, &before, &after))
+            .transact(move |tx| move_on::<E>(tx, &entries, &id, &before, &after))
             .map_err(|failure| Trouble::of::<Refusal<E::Error>>(&failure))
     }
 
@@ -267,15 +282,15 @@ impl<E: Engine> Store for Keyed<E> {
 /// Moves the entry on from `before`; fails if it is another.
 fn move_on<E: Engine>(
     tx: &mut Transaction<'_, E>,
-    spaces: &E::Spaces,
+    entries: &E::Table,
     id: &[u8],
     before: &[u8],
     after: &[u8],
 ) -> Result<(), Refusal<E::Error>> {
-    if E::get(tx, spaces, Space::Ledger, id)?.as_deref() != Some(before) {
+    if E::get(tx, entries, id)?.as_deref() != Some(before) {
         return Err(Refusal::OutOfStep);
     }
-    Ok(E::put(tx, spaces, Space::Ledger, id, after)?)
+    Ok(E::put(tx, entries, id, after)?)
 }
 
 fn reject_key(id: i64, record: u64) -> Vec<u8> {

@@ -109,7 +109,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) no_header: bool,
 
-    /// Accept CSV records with too few fields, as NULL, or with empty fields too many
+    /// Accept CSV records whose last fields are missing (stored as NULL), or that have extra empty
+    /// fields
     #[arg(long)]
     pub(crate) ragged: bool,
 
@@ -175,7 +176,8 @@ pub(crate) enum Format {
 pub(crate) enum Encoding {
     /// A JSON object.
     Json,
-    /// The same in `MessagePack`.
+    /// `MessagePack`.
+    #[value(help = "The same in MessagePack")]
     Msgpack,
 }
 

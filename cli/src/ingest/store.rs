@@ -124,6 +124,7 @@ impl Trouble {
 
     /// A sentence: `doing` is what was not possible, `durable` what is durable.
     pub(crate) fn problem(self, doing: &str, name: &str, durable: Option<&str>) -> Problem {
+        let is_begun = durable.is_some();
         let durable = durable.map_or_else(String::new, |durable| format!("; {durable}"));
         let (what, advice) = match self {
             Self::Unknown(what) => {
@@ -143,6 +144,8 @@ impl Trouble {
             Self::Failed(what, advice) => (what, advice),
             Self::Record(what) => (what, CORRECT),
         };
+        let then = if is_begun { "" } else { ", then use --resume" };
+        let advice = advice.strip_suffix(then).unwrap_or(advice);
         Problem::environment(format!("cannot {doing} {name} ({what}){durable}; {advice}"))
     }
 }

@@ -1,4 +1,4 @@
-//! RocksDB for an ingest: a column family for each space.
+//! RocksDB for an ingest.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -9,31 +9,16 @@ use groupcommit::{Failure, Rejected};
 
 use crate::ingest::options::KeyedEngine;
 
-use super::engine::{Engine, Pairs, Space};
+use super::engine::{Engine, Opened, Pairs};
 
 /// RocksDB.
 #[derive(Debug)]
 pub(crate) enum Rocksdb {}
 
-/// The column families of an ingest.
-#[derive(Debug)]
-pub(crate) struct Families {
-    records: String,
-}
-
-impl Families {
-    fn of(&self, space: Space) -> &str {
-        match space {
-            Space::Records => &self.records,
-            Space::Ledger => "_groupcommit_ingest",
-            Space::Rejects => "_groupcommit_rejects",
-        }
-    }
-}
-
 impl Engine for Rocksdb {
     type Database = Database;
-    type Spaces = Families;
+    /// The name of a column family.
+    type Table = String;
     type Error = Error;
 
     const ENGINE: KeyedEngine = KeyedEngine::Rocksdb;
@@ -42,14 +27,12 @@ impl Engine for Rocksdb {
 
     fn open(
         path: &Path,
-        table: &str,
-    ) -> Result<(Database, Families), Box<dyn StdError + Send + Sync>> {
-        let families = Families { records: table.to_owned() };
-        let spaces = [Space::Records, Space::Ledger, Space::Rejects];
-        let options = spaces.iter().fold(Database::options(), |options, &space| {
-            options.column_family(families.of(space), Options::default())
+        names: [&str; 3],
+    ) -> Result<Opened<Self>, Box<dyn StdError + Send + Sync>> {
+        let options = names.iter().fold(Database::options(), |options, name| {
+            options.column_family(*name, Options::default())
         });
-        Ok((options.open(path)?, families))
+        Ok((options.open(path)?, names.map(str::to_owned)))
     }
 
     fn warnings(database: &Database) -> Vec<String> {
@@ -58,58 +41,50 @@ impl Engine for Rocksdb {
 
     fn get(
         tx: &mut Transaction<'_>,
-        families: &Families,
-        space: Space,
+        family: &String,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, Error> {
-        tx.get_cf(families.of(space), key)
+        tx.get_cf(family, key)
     }
 
     fn put(
         tx: &mut Transaction<'_>,
-        families: &Families,
-        space: Space,
+        family: &String,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), Error> {
-        tx.put_cf(families.of(space), key, value)
+        tx.put_cf(family, key, value)
     }
 
     fn delete_prefix(
         tx: &mut Transaction<'_>,
-        families: &Families,
-        space: Space,
+        family: &String,
         prefix: &[u8],
     ) -> Result<(), Error> {
         let keys = tx
-            .range_cf(families.of(space), prefix, None)?
+            .range_cf(family, prefix, None)?
             .map(|entry| entry.map(|(key, _)| key))
             .take_while(|key| key.as_ref().map_or(true, |key| key.starts_with(prefix)))
             .collect::<Result<Vec<_>, Error>>()?;
-        keys.iter().try_for_each(|key| tx.delete_cf(families.of(space), key))
+        keys.iter().try_for_each(|key| tx.delete_cf(family, key))
     }
 
     fn scan(
         database: &Database,
-        families: &Families,
-        space: Space,
+        family: &String,
         prefix: &[u8],
         from: &[u8],
         count_max: usize,
     ) -> Result<Pairs, Error> {
         let found = database.read(|snapshot: &Snapshot<'_>| {
-            let family = snapshot.column_family(families.of(space))?;
-            let mut pairs = Pairs::new();
-            for entry in snapshot.iterator_cf(&family, IteratorMode::From(from, Direction::Forward))
-            {
-                let (key, value) = entry
-                    .map_err(|source| Error::InTransaction { doing: "read a range", source })?;
-                if !key.starts_with(prefix) || pairs.len() == count_max {
-                    break;
-                }
-                pairs.push((key.into_vec(), value.into_vec()));
-            }
-            Ok(pairs)
+            let family = snapshot.column_family(family)?;
+            snapshot
+                .iterator_cf(&family, IteratorMode::From(from, Direction::Forward))
+                .map(|entry| entry.map(|(key, value)| (key.into_vec(), value.into_vec())))
+                .take_while(|row| row.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
+                .take(count_max)
+                .collect::<Result<Pairs, _>>()
+                .map_err(|source| Error::InTransaction { doing: "read a range", source })
         });
         found.map_err(|failure| match failure {
             Failure::Rejected(Rejected::Caller(error)) => error,
