@@ -201,7 +201,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::Close`] when a flush or a commit had failed.
+    /// [`Error::Close`] when a flush or a commit had failed, or when the data file or its locks were
+    /// deleted, moved or replaced while the database was open.
     pub fn close(&self) -> Result<(), Error> {
         self.inner.gate.close();
         let closed = self.inner.pipeline.close();

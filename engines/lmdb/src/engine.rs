@@ -96,7 +96,7 @@ impl Engine for Writer {
         // Lets go of the environment now, and not when the last thread lets go of the pipeline: who
         // closed a database may open, move or delete it at once.
         drop(self.exclusive.take());
-        Ok(())
+        self.data.check_in_place().map_err(|error| Arc::new(error) as Cause)
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
     use groupcommit_core::{Failure, NotRun};
     use heed::types::Bytes;
 
-    use crate::Database;
+    use crate::{Database, Error};
 
     #[test]
     fn a_failed_flush_is_final_until_the_database_is_opened_again() {
@@ -347,6 +347,8 @@ mod tests {
         assert!(matches!(failed, Err(Failure::Unknown(_))), "{failed:?}");
         let after = db.transact(move |tx| table.put(tx, b"after", b""));
         assert!(matches!(after, Err(Failure::NotRun(NotRun::Failed(_)))), "{after:?}");
+        let beside = Database::open(&path).unwrap_err();
+        assert!(matches!(beside, Error::AlreadyOpen(_)), "{beside}");
         db.close().unwrap_err();
         let db = Database::open(&path).unwrap();
         let table = db.table::<Bytes, Bytes>("t").unwrap();

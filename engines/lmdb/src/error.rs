@@ -40,8 +40,13 @@ pub enum Error {
         file_system: &'static str,
     },
 
-    /// The data file was deleted or replaced while the database was open.
-    #[error("the data file {} was deleted or replaced while it was in use", .0.display())]
+    /// The data file has another name (a link), under which LMDB would use other locks, and two
+    /// processes would write at the same time.
+    #[error("{} has another name (a link); remove the link, or open the file that it leads to", .0.display())]
+    Linked(PathBuf),
+
+    /// The data file, or the file of its locks, was deleted or replaced while the database was open.
+    #[error("{} was deleted, moved or replaced while the database was in use", .0.display())]
     Replaced(PathBuf),
 
     /// A transaction left LMDB's transaction broken, though its closure returned a value.

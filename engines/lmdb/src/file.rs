@@ -8,7 +8,9 @@
 //!    reports a failed write-back once to each open file description, and LMDB syncs through its
 //!    own inside the next commit: on a shared one, that commit could take the report of a lost meta
 //!    page away from the flush that has to fail because of it.
-//! 2. The descriptor is of the file that LMDB writes: device and inode are compared at every flush.
+//! 2. The descriptor is of the file that LMDB writes, and that file and its locks are at their paths:
+//!    device and inode are compared at every flush. Another process that found other locks would write
+//!    at the same time.
 //! 3. What an earlier process left in the page cache is flushed before the first acknowledgement,
 //!    and the meta pages are read from the disk again: after a failed write-back they could be
 //!    readable without being there.
@@ -22,7 +24,7 @@ use std::{
 };
 
 use groupcommit_core::{Cause, Flush};
-use groupcommit_medium::Identity;
+use groupcommit_medium::{Identity, folder_of};
 #[cfg(target_os = "linux")]
 use rustix::fs::{Advice, fadvise};
 
@@ -38,7 +40,8 @@ const META_BYTES: u64 = 4 << 20;
 pub(crate) struct DataFile {
     file: File,
     path: PathBuf,
-    identity: Identity,
+    /// What has to stay where it was found: the data file, and the file of its locks.
+    places: Vec<(PathBuf, Identity)>,
     /// Zero, but in experiments.
     flush_delay: Duration,
     /// Flushes that succeed before one is made to fail; for tests of what happens then.
@@ -65,22 +68,39 @@ impl DataFile {
         #[cfg(target_os = "linux")]
         fadvise(&file, 0, std::num::NonZeroU64::new(META_BYTES), Advice::DontNeed)
             .map_err(|error| failed("read the meta pages anew of", &path)(error.into()))?;
-        let identity = Identity::of(&path).map_err(failed("look at", &path))?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed("flush the folder", folder))?;
+        let identity = Identity::of_file(&file).map_err(failed("look at", &path))?;
+        sync_folder_of(&path)?;
         Ok(Self {
             file,
+            places: vec![(path.clone(), identity)],
             path,
-            identity,
             flush_delay,
             #[cfg(test)]
             flushes_until_failure: i64::MAX.into(),
         })
+    }
+
+    /// Has flushes look after the file of locks as well, which is there once the environment is open.
+    pub(crate) fn watch(&mut self, locks: PathBuf) -> Result<(), Error> {
+        match Identity::of(&locks) {
+            Ok(identity) => self.places.push((locks, identity)),
+            Err(source) => return Err(Error::Io { doing: "look at", path: locks, source }),
+        }
+        Ok(())
+    }
+
+    /// Fails when the data file or its locks are no longer at their paths.
+    pub(crate) fn check_in_place(&self) -> Result<(), Error> {
+        for (path, identity) in &self.places {
+            match identity.is_at(path) {
+                Ok(true) => {}
+                Ok(false) => return Err(Error::Replaced(path.clone())),
+                Err(source) => {
+                    return Err(Error::Io { doing: "look at", path: path.clone(), source });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Size of the file in bytes.
@@ -108,12 +128,18 @@ impl DataFile {
         if !self.flush_delay.is_zero() {
             std::thread::sleep(self.flush_delay);
         }
-        match self.identity.is_at(&self.path) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::Replaced(self.path.clone())),
-            Err(error) => Err(io_error(error)),
-        }
+        self.check_in_place()
     }
+}
+
+/// Makes the directory entry of `path` durable.
+pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Error> {
+    let folder = folder_of(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| Error::Io {
+        doing: "flush the folder",
+        path: folder.to_owned(),
+        source,
+    })
 }
 
 /// The flusher that the pipeline calls.
@@ -123,5 +149,29 @@ pub struct DataFlusher(pub(crate) Arc<DataFile>);
 impl Flush for DataFlusher {
     fn flush(&self) -> Result<(), Cause> {
         self.0.flush().map_err(|error| Arc::new(error) as Cause)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// None of these can be synced, and the system says so.
+    #[test]
+    fn the_file_and_its_folder_are_synced() {
+        let null = Path::new("/dev/null");
+        let file = DataFile {
+            file: File::options().write(true).open(null).unwrap(),
+            path: null.to_owned(),
+            places: Vec::new(),
+            flush_delay: Duration::ZERO,
+            flushes_until_failure: i64::MAX.into(),
+        };
+        let failed = file.flush().unwrap_err();
+        assert!(matches!(failed, Error::Io { doing: "flush the data file", .. }), "{failed}");
+        let failed = DataFile::open(null.to_owned(), Duration::ZERO).unwrap_err();
+        assert!(matches!(failed, Error::Io { doing: "flush the data file", .. }), "{failed}");
+        let failed = sync_folder_of(Path::new("/proc/self/comm")).unwrap_err();
+        assert!(matches!(failed, Error::Io { doing: "flush the folder", .. }), "{failed}");
     }
 }

@@ -1,13 +1,9 @@
 //! Opening a database: everything that has to be true before the first promise is made.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use groupcommit_core::{Formation, Limits, Pipeline, Settings};
-use groupcommit_medium::Unusable;
+use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use heed::{CommitOrAbort, Env, MdbError, WithoutTls, types::Bytes};
 
 use crate::{
@@ -17,7 +13,7 @@ use crate::{
     environment::Environment,
     exclusive::Exclusive,
     ffi::{self, Shape},
-    file::DataFile,
+    file::{DataFile, sync_folder_of},
     gate::Gate,
 };
 
@@ -134,26 +130,43 @@ impl Options {
     /// What keeps the database from being used so that every promise holds; see [`Error`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, Error> {
         let path = path.as_ref();
-        let is_file = path.is_file();
-        let data_path = if is_file { path.to_owned() } else { path.join("data.mdb") };
+        // LMDB makes the name of the locks from the name that it is given.
+        let real = real_path(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::FolderMissing(folder_of(path).to_owned()),
+            _ => Error::Io { doing: "look at", path: path.to_owned(), source },
+        })?;
+        let is_file = real.is_file();
+        let (data_path, locks) = if is_file {
+            let mut locks = real.clone().into_os_string();
+            locks.push("-lock");
+            (real.clone(), locks.into())
+        } else {
+            (real.join("data.mdb"), real.join("lock.mdb"))
+        };
         if !self.create && !data_path.exists() {
             return Err(Error::Missing(path.to_owned()));
         }
-        let folder = prepare_folder(path, is_file)?;
-        let warnings = groupcommit_medium::examine(&folder).map_err(|Unusable(file_system)| {
+        if data_path.is_symlink() || has_other_names(&data_path).is_ok_and(|has_others| has_others)
+        {
+            return Err(Error::Linked(data_path));
+        }
+        let folder = prepare_folder(&real, is_file)?;
+        let warnings = groupcommit_medium::examine(folder).map_err(|Unusable(file_system)| {
             Error::FileSystem { path: path.to_owned(), file_system }
         })?;
         for warning in &warnings {
             tracing::warn!(path = %path.display(), "{warning}");
         }
-        let data = Arc::new(DataFile::open(data_path, self.flush_delay)?);
+        let mut data = DataFile::open(data_path, self.flush_delay)?;
         let shape = Shape {
             map_bytes: self.first_map_bytes(data.bytes()?),
             tables_max: self.tables_max,
             readers_max: self.readers_max,
             is_file,
         };
-        let env = ffi::open(path, shape).map_err(|error| explain(path, error))?;
+        let env = ffi::open(&real, shape).map_err(|error| explain(path, error))?;
+        data.watch(locks)?;
+        let data = Arc::new(data);
         let _cleared = env.clear_stale_readers().map_err(|error| explain(path, error))?;
         let main_table = open_main_table(&env).map_err(|error| explain(path, error))?;
         // What LMDB itself wrote on creating the file.
@@ -204,29 +217,18 @@ fn open_main_table(env: &Env<WithoutTls>) -> heed::Result<Table> {
 }
 
 /// The folder that holds the data file; created if it alone is missing.
-fn prepare_folder(path: &Path, is_file: bool) -> Result<PathBuf, Error> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
+fn prepare_folder(path: &Path, is_file: bool) -> Result<&Path, Error> {
     if is_file {
-        return Ok(parent);
+        return Ok(folder_of(path));
     }
-    if path.is_dir() {
-        return Ok(path.to_owned());
+    if !path.is_dir() {
+        std::fs::create_dir(path).map_err(|source| {
+            let path = path.to_owned();
+            Error::Io { doing: "create the folder", path, source }
+        })?;
+        sync_folder_of(path)?;
     }
-    if !parent.is_dir() {
-        return Err(Error::FolderMissing(parent));
-    }
-    let failed = |doing, path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Io { doing, path, source }
-    };
-    std::fs::create_dir(path).map_err(failed("create the folder", path))?;
-    std::fs::File::open(&parent)
-        .and_then(|parent| parent.sync_all())
-        .map_err(failed("flush the folder", &parent))?;
-    Ok(path.to_owned())
+    Ok(path)
 }
 
 /// The error of an attempt to open, in the words of the one who must mend it.
