@@ -52,7 +52,7 @@ pub(crate) fn open_for_exclusive(
 /// Whether a write cut short by a power cut leaves the bytes round it as they were.
 ///
 /// Where it may not, SQLite pads each commit to a sector, but only under `synchronous=FULL`.
-fn is_powersafe(connection: &Connection) -> rusqlite::Result<bool> {
+pub(crate) fn is_powersafe(connection: &Connection) -> rusqlite::Result<bool> {
     let mut powersafe = -1;
     connection.file_control(Some("main"), FileControl::PowerSafeOverwrite(&mut powersafe))?;
     Ok(powersafe != 0)

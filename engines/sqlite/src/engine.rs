@@ -509,8 +509,11 @@ impl<'g> Execution<'g> {
         let Err(error) = self.tx.commit() else { return Ok(Commit::Done) };
         let nothing_written =
             written_before.is_some() && ffi::pages_written(connection) == written_before;
-        // A write that lacked space did not write the last frame, which is the one that commits.
-        let undone = nothing_written || code(&error) == Some(ErrorCode::DiskFull);
+        // A write that lacked space did not write the last frame, which is the one that commits; but
+        // padding may follow it.
+        let last_is_missing = code(&error) == Some(ErrorCode::DiskFull)
+            && connection::is_powersafe(connection).is_ok_and(|powersafe| powersafe);
+        let undone = nothing_written || last_is_missing;
         if undone {
             self.roll_back()?;
             return Ok(Commit::RolledBack(error));

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_sqlite::Database;
+use groupcommit_sqlite::{Database, rusqlite};
 
 use crate::common::{Done, Scratch};
 
@@ -118,4 +118,22 @@ fn is_bounded_under_exclusives() {
     }
     assert!(longest < FRAMES_MAX, "{longest} frames");
     assert!(test.db.wal().bytes < FRAMES_MAX * 4_200, "{:?}", test.db.wal());
+}
+
+/// Another database has a log of its own, whose length is nothing to this one.
+#[test]
+fn is_not_mistaken_for_that_of_an_attached_database() {
+    let test = Scratch::with_table();
+    fill(&test);
+    let frames = test.db.wal().frames;
+    let other = test.folder().join("other.db");
+    let connection = rusqlite::Connection::open(&other).unwrap();
+    connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE o (id)").unwrap();
+    test.db
+        .exclusive(move |conn| {
+            conn.execute("ATTACH ?1 AS other", [other.to_str()])?;
+            conn.execute("INSERT INTO o VALUES (1)", ())
+        })
+        .unwrap();
+    assert_eq!(test.db.wal().frames, frames);
 }
