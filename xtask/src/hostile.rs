@@ -1,7 +1,7 @@
 //! `cargo xtask hostile`: the long form of the tests of hostile transactions, from many seeds and
-//! with a transaction that writes a gibibyte.
+//! with a transaction that writes a gibibyte; with `--wide`, of random transactions over all of SQLite.
 
-use std::time::Instant;
+use std::{fmt::Write as _, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -13,11 +13,26 @@ use crate::{
     program::cargo,
 };
 
-/// The records of the last run that was saved.
-const RECORDS: &str = "docs/measured/hostile.json";
+/// One of the tests: its name, which also begins the line in which it says what it did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Test {
+    Hostile,
+    Wide,
+}
 
-/// What begins the line in which the test says what it did.
-const SAID: &str = "hostile: ";
+impl Test {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hostile => "hostile",
+            Self::Wide => "wide",
+        }
+    }
+
+    /// The records of the last run that was saved.
+    fn records(self) -> String {
+        format!("docs/measured/{}.json", self.name())
+    }
+}
 
 /// Options of `cargo xtask hostile`.
 #[derive(Debug, Args)]
@@ -31,6 +46,10 @@ pub(crate) struct Options {
     /// How much the giant transactions write, in mebibytes
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     giant_mib: u64,
+    /// Run transactions over all of SQLite instead: full text, R-Trees, triggers, sequences, schema
+    /// changes; for speed with `TMPDIR` in memory
+    #[arg(long)]
+    wide: bool,
     /// Write the records to docs/measured, and the documentation from them
     #[arg(long)]
     save: bool,
@@ -62,14 +81,21 @@ struct Counts {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot create a folder")?;
-    let command = format!("cargo xtask hostile --seeds {}", options.seeds);
+    let test = if options.wide { Test::Wide } else { Test::Hostile };
+    let (name, giants) = match test {
+        Test::Hostile => ("hostile", &["giants"][..]),
+        Test::Wide => ("wide", &[][..]),
+    };
+    let wide = if options.wide { " --wide" } else { "" };
+    let command = format!("cargo xtask hostile{wide} --seeds {}", options.seeds);
     let environment = Environment::record(folder.path(), command, None)?;
     let began = Instant::now();
     let output = cargo()
         .args(["test", "--release", "--package", "groupcommit-sqlite", "--test", "one_by_one"])
-        .args(["--", "--nocapture", "--test-threads", "1", "hostile", "giants"])
-        .env("GROUPCOMMIT_HOSTILE_SEEDS", options.seeds.to_string())
-        .env("GROUPCOMMIT_HOSTILE_SEED", options.first.to_string())
+        .args(["--", "--nocapture", "--test-threads", "1", name])
+        .args(giants)
+        .env(format!("GROUPCOMMIT_{}_SEEDS", name.to_uppercase()), options.seeds.to_string())
+        .env(format!("GROUPCOMMIT_{}_SEED", name.to_uppercase()), options.first.to_string())
         .env("GROUPCOMMIT_GIANT_MIB", options.giant_mib.to_string())
         .env("RUST_BACKTRACE", "0")
         .output()
@@ -78,8 +104,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !output.status.success() {
         eprintln!("{}", String::from_utf8_lossy(&output.stderr));
     }
-    ensure!(output.status.success(), "hostile transactions had an effect on others:\n{said}");
-    let counts = said.lines().find_map(|line| Some(line.split_once(SAID)?.1));
+    ensure!(output.status.success(), "{name} transactions had an effect on others:\n{said}");
+    let begins = format!("{name}: ");
+    let counts = said.lines().find_map(|line| Some(line.split_once(&begins)?.1));
     let counts = counts.context("the test did not say what it counted")?;
     println!("{counts} in {:.0} s", began.elapsed().as_secs_f64());
     if options.save {
@@ -91,28 +118,25 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             seconds: began.elapsed().as_secs_f64(),
             counts: serde_json::from_str(counts).context("what the test counted")?,
         };
-        measured::save(RECORDS, &records)?;
+        measured::save(&test.records(), &records)?;
         crate::docs::write()?;
     }
     Ok(())
 }
 
 /// The table of the documentation.
-pub(crate) fn table() -> Result<String> {
+pub(crate) fn table(test: Test) -> Result<String> {
     let Hostile { environment, first_seed, seeds, giant_mib, seconds, counts } =
-        measured::load(RECORDS)?;
-    Ok(format!(
-        "{}\n| hostile transactions | |\n|---|---|\n\
+        measured::load(&test.records())?;
+    let name = test.name();
+    let mut table = format!(
+        "{}\n| {name} transactions | |\n|---|---|\n\
          | seeds | {} to {} |\n\
          | transactions | {} |\n\
          | committed, equal to one by one | {} |\n\
          | failed with their own error, the same as one by one | {} |\n\
          | completed and then refused, as one by one | {} |\n\
-         | panicked | {} |\n\
-         | not run (deadline, cancelled), without effect | {} |\n\
-         | tickets dropped | {} |\n\
          | differences | 0 |\n\
-         | largest transaction | {} MiB |\n\
          | time | {seconds:.0} s |\n",
         environment.sentence(),
         grouped(first_seed),
@@ -121,9 +145,19 @@ pub(crate) fn table() -> Result<String> {
         grouped(counts.committed),
         grouped(counts.failed),
         grouped(counts.refused),
-        grouped(counts.panicked),
-        grouped(counts.not_run),
-        grouped(counts.unseen),
-        grouped(giant_mib),
-    ))
+    );
+    if let Test::Hostile = test {
+        write!(
+            table,
+            "| panicked | {} |\n\
+             | not run (deadline, cancelled), without effect | {} |\n\
+             | tickets dropped | {} |\n\
+             | largest transaction | {} MiB |\n",
+            grouped(counts.panicked),
+            grouped(counts.not_run),
+            grouped(counts.unseen),
+            grouped(giant_mib),
+        )?;
+    }
+    Ok(table)
 }

@@ -4,7 +4,11 @@
 //! Each case follows from a seed. `GROUPCOMMIT_HOSTILE_SEEDS` sets how many there are and
 //! `GROUPCOMMIT_HOSTILE_SEED` the first: a failure names its own, and is replayed with that one.
 
-use std::{cell::Cell, env};
+use std::{
+    env, panic,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+};
 
 use proptest::{
     prelude::*,
@@ -30,7 +34,7 @@ fn may_not_run(member: &Member) -> bool {
 
 /// How often transactions ended how.
 #[derive(Debug, Default)]
-struct Counts([Cell<u64>; 6]);
+struct Counts([AtomicU64; 6]);
 
 impl Counts {
     fn count(&self, end: &End) {
@@ -42,16 +46,16 @@ impl Counts {
             End::NotRun => 4,
             End::Unseen => 5,
         };
-        self.0[index].set(self.0[index].get() + 1);
+        self.0[index].fetch_add(1, Relaxed);
     }
 
     /// For `cargo xtask hostile`, which reads it.
-    fn say(&self) {
+    fn say(&self, name: &str) {
         let [committed, failed, refused, panicked, not_run, unseen] =
-            self.0.each_ref().map(Cell::get);
+            self.0.each_ref().map(|count| count.load(Relaxed));
         let transactions = committed + failed + refused + panicked + not_run + unseen;
         println!(
-            "\nhostile: {{\"transactions\":{transactions},\"committed\":{committed},\
+            "\n{name}: {{\"transactions\":{transactions},\"committed\":{committed},\
              \"failed\":{failed},\"refused\":{refused},\"panicked\":{panicked},\
              \"not_run\":{not_run},\"unseen\":{unseen}}}"
         );
@@ -81,28 +85,55 @@ fn run(schema: &str, held: bool, members: &[Member], counts: &Counts) -> Result<
     Ok(())
 }
 
+/// Runs cases of a strategy, each from a seed of its own, on all cores.
+pub(crate) fn run_seeds<S>(name: &str, seeds: u64, strategy: fn() -> S)
+where
+    S: Strategy<Value = (String, (bool, Vec<Member>))>,
+{
+    let variable = format!("GROUPCOMMIT_{}_SEED", name.to_uppercase());
+    let first = number(&variable, 1);
+    let end = first + number(&format!("{variable}S"), seeds);
+    let (counts, next) = (Counts::default(), AtomicU64::new(first));
+    let run_some = || {
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= end {
+                return;
+            }
+            if let Err(error) = run_seed(seed, &strategy(), &counts) {
+                next.store(end, Relaxed); // the others need not go on
+                panic!("{variable}={seed} {variable}S=1: {error}");
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        // Each waits for its database half of the time.
+        let threads: Vec<_> = (0..4 * cores).map(|_| scope.spawn(run_some)).collect();
+        for thread in threads {
+            if let Err(panicked) = thread.join() {
+                panic::resume_unwind(panicked);
+            }
+        }
+    });
+    counts.say(name);
+}
+
+fn run_seed<S>(seed: u64, strategy: &S, counts: &Counts) -> Result<(), String>
+where
+    S: Strategy<Value = (String, (bool, Vec<Member>))>,
+{
+    let config =
+        Config { cases: 1, max_shrink_iters: 300, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    TestRunner::new_with_rng(config, rng)
+        .run(strategy, |(schema, (held, members))| run(&schema, held, &members, counts))
+        .map_err(|error| error.to_string())
+}
+
 #[test]
 fn hostile_transactions_come_out_as_one_by_one() {
-    let first = number("GROUPCOMMIT_HOSTILE_SEED", 1);
-    let seeds = number("GROUPCOMMIT_HOSTILE_SEEDS", 60);
-    let counts = Counts::default();
-    for seed in first..first + seeds {
-        let config = Config {
-            cases: 1,
-            max_shrink_iters: 300,
-            failure_persistence: None,
-            ..Config::default()
-        };
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-        let ran = TestRunner::new_with_rng(config, rng)
-            .run(&(hostile_schema(), hostile_members()), |(schema, (held, members))| {
-                run(&schema, held, &members, &counts)
-            });
-        if let Err(error) = ran {
-            panic!("GROUPCOMMIT_HOSTILE_SEED={seed} GROUPCOMMIT_HOSTILE_SEEDS=1: {error}");
-        }
-    }
-    counts.say();
+    run_seeds("hostile", 60, || (hostile_schema(), hostile_members()));
 }

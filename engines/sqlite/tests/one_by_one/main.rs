@@ -11,6 +11,7 @@ mod giants;
 mod hostile;
 mod reference;
 mod steps;
+mod wide;
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -118,7 +119,9 @@ fn end_of<E: std::fmt::Debug>(failure: Failure<E>) -> End {
             Some(Error::RolledBack) => End::Refused("rolled back".into()),
             Some(Error::ConfigurationChanged) => End::Refused("configuration".into()),
             Some(Error::LeftOpen) => End::Refused("left open".into()),
-            other => panic!("another error: {other:?} of {cause:?}"),
+            Some(other) => panic!("another error: {other:?}"),
+            // SQLite's own, of the commit.
+            None => End::Refused(code(cause.downcast_ref().unwrap())),
         },
         Failure::NotRun(NotRun::Cancelled | NotRun::DeadlinePassed) => End::NotRun,
         other => panic!("another failure: {other:?}"),
@@ -139,7 +142,9 @@ pub(crate) fn content(connection: &Connection) -> Vec<String> {
     for (name, sql, kind) in objects {
         lines.push(sql);
         if kind == "table" {
-            let mut all = connection.prepare(&format!("SELECT rowid, * FROM {name}")).unwrap();
+            let with_rowid = connection.prepare(&format!("SELECT rowid, * FROM {name}"));
+            let all = with_rowid.or_else(|_| connection.prepare(&format!("SELECT * FROM {name}")));
+            let mut all = all.unwrap();
             let columns = all.column_count();
             let rows = all.query_map((), |row| {
                 (0..columns).map(|column| row.get(column)).collect::<Result<Vec<_>, _>>()

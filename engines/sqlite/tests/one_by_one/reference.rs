@@ -10,7 +10,7 @@ use groupcommit_sqlite::rusqlite::{self, Connection, config::DbConfig};
 
 use crate::{
     End, content,
-    steps::{Member, Scope, Step, Stop, code, run_steps},
+    steps::{Done, Member, Scope, Sql, Step, Stop, code, run_sql, run_steps},
 };
 
 struct Alone {
@@ -20,6 +20,10 @@ struct Alone {
 
 impl Scope for Alone {
     const IS_HOSTILE: bool = false;
+
+    fn run_own(&self, sql: &Sql) -> rusqlite::Result<Done> {
+        run_sql(&self.connection, sql)
+    }
 
     fn forbidden(&self, _: &str, _: u8) -> rusqlite::Result<()> {
         // It may be interrupted before it is denied.
@@ -80,14 +84,13 @@ fn run_alone(mut connection: Connection, member: &Member) -> End {
         }
         Ok(Ok(())) => match alone.connection.execute_batch("COMMIT") {
             Ok(()) => return End::Committed(records),
-            Err(error) => {
-                let code = error.sqlite_error().unwrap().extended_code;
-                assert_eq!(code, 787, "SQLITE_CONSTRAINT_FOREIGNKEY");
-                End::Refused("foreign key".into())
-            }
+            Err(error) => match code(&error).as_str() {
+                "787" => End::Refused("foreign key".into()), // SQLITE_CONSTRAINT_FOREIGNKEY
+                other => End::Refused(other.into()),
+            },
         },
     };
-    if !rolled_back {
+    if !alone.connection.is_autocommit() {
         alone.connection.execute_batch("ROLLBACK").unwrap();
     }
     end

@@ -26,6 +26,11 @@ pub(crate) enum Step {
         sql: Sql,
         swallow: bool,
     },
+    /// The same, through the transaction's own methods instead of the connection's.
+    Own {
+        sql: Sql,
+        swallow: bool,
+    },
     /// Steps in a savepoint, which then fails or not; whether that ends the transaction.
     Savepoint {
         steps: Vec<Step>,
@@ -121,6 +126,9 @@ pub(crate) fn code(error: &rusqlite::Error) -> String {
 pub(crate) trait Scope {
     fn connection(&self) -> &Connection;
 
+    /// Runs a statement without the use of the connection itself.
+    fn run_own(&self, sql: &Sql) -> rusqlite::Result<Done>;
+
     /// Runs what no member may run.
     fn forbidden(&self, sql: &str, way: u8) -> rusqlite::Result<()>;
 
@@ -135,6 +143,11 @@ impl Scope for Transaction<'_> {
 
     fn connection(&self) -> &Connection {
         self
+    }
+
+    fn run_own(&self, sql: &Sql) -> rusqlite::Result<Done> {
+        let results = self.run(&[sql.to_statement()])?;
+        Ok(Done::of(results.into_iter().next().unwrap()))
     }
 
     fn forbidden(&self, sql: &str, way: u8) -> rusqlite::Result<()> {
@@ -197,6 +210,11 @@ pub(crate) fn run_steps<S: Scope>(
     for (index, step) in steps.iter().enumerate() {
         match step {
             Step::Run { sql, swallow } => match run_sql(scope.connection(), sql) {
+                Ok(done) => records.push(Ok(done)),
+                Err(error) if *swallow => records.push(Err(code(&error))),
+                Err(error) => return Err(error.into()),
+            },
+            Step::Own { sql, swallow } => match scope.run_own(sql) {
                 Ok(done) => records.push(Ok(done)),
                 Err(error) if *swallow => records.push(Err(code(&error))),
                 Err(error) => return Err(error.into()),

@@ -172,3 +172,11 @@ fn a_read_leaves_nothing_behind_for_the_next() {
         .unwrap();
     assert_eq!(timeout, 5_000);
 }
+
+#[test]
+fn one_that_fails_says_what_failed_and_nothing_of_a_transaction() {
+    let test = Scratch::with_table();
+    let missing = test.db.read(|conn| conn.query_row("SELECT * FROM missing", (), |_| Ok(())));
+    let said = missing.unwrap_err().to_string();
+    assert!(said.contains("missing") && !said.contains("transaction"), "{said}");
+}
