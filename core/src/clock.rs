@@ -1,11 +1,19 @@
 //! Time comes in through a door, so that tests and simulations can hold it.
 
-use std::{fmt, time::Instant};
+use std::{
+    fmt,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 /// A monotonic clock.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Nanoseconds since an origin of the clock's own choice; never decreases.
     fn now_ns(&self) -> u64;
+
+    /// Seconds since 1970, for what outlives the process.
+    fn unix_s(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
 }
 
 /// The machine's monotonic clock.

@@ -21,6 +21,7 @@ mod flush;
 mod formation;
 mod group;
 mod hold;
+mod once;
 mod outcome;
 mod park;
 mod pipeline;
@@ -45,6 +46,7 @@ pub use formation::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MA
 pub use group::Group;
 #[doc(hidden)]
 pub use hold::Formation;
+pub use once::{KeepTokens, Once, OnceError, Token, TokenLimits, TokenRecord};
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Settled, Unknown};
 #[doc(hidden)]
 pub use park::{block_on, sleep, while_blocked};

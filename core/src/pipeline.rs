@@ -28,6 +28,7 @@ use crate::{
     cell::{Body, Cell},
     clock::{Clock, SystemClock},
     hold::Formation,
+    once::{TokenLimits, Tokens},
     outcome::{Failure, NotRun},
     pool::{SharedPool, Spawn},
     shared::Shared,
@@ -46,6 +47,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The label of this pipeline's metrics, for example the database's path.
     pub label: String,
+    /// How long tokens are kept, and how many.
+    pub tokens: TokenLimits,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Where threads come from.
@@ -60,6 +63,7 @@ impl Default for Settings {
         Self {
             limits: Limits::default(),
             label: String::new(),
+            tokens: TokenLimits::default(),
             clock: Arc::new(SystemClock::new()),
             spawn: Arc::new(SharedPool),
             formation: Formation::default(),
@@ -108,6 +112,7 @@ impl<E: Engine> Pipeline<E> {
             flusher,
             executed: Condvar::new(),
             recorder: Recorder::new(&settings.label),
+            tokens: Tokens::new(settings.tokens),
             clock: settings.clock,
             spawn: settings.spawn,
         };

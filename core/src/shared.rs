@@ -9,6 +9,7 @@ use crate::{
     cell::{Body, Callback, Cell, Decision, Entry, Waits},
     clock::Clock,
     fate::{Decided, Fate},
+    once::Tokens,
     outcome::{Failure, NotRun},
     park,
     pool::Spawn,
@@ -34,6 +35,7 @@ pub(crate) struct Shared<E: Engine> {
     /// Where the holder of the flush role waits until nothing executes.
     pub(crate) executed: Condvar,
     pub(crate) recorder: Recorder,
+    pub(crate) tokens: Tokens,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) spawn: Arc<dyn Spawn>,
 }

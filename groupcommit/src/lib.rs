@@ -115,8 +115,9 @@
 //! [`tracing`](https://docs.rs/tracing) spans.
 
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submit, Submitter, Summary, Terms,
-    Ticket, Tickets, TransactionOf, TrySubmitError, Unknown,
+    Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Stats, Submit, Submitter,
+    Summary, Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TransactionOf,
+    TrySubmitError, Unknown,
 };
 
 #[cfg(feature = "_sql")]

@@ -57,5 +57,5 @@ pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,
     Ticket, Tickets, TrySubmitError, Unknown,
 };
-pub use groupcommit_statement::{Statement, StatementResult, Value};
+pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use mysql_async;

@@ -55,6 +55,6 @@ pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,
     Ticket, Tickets, TrySubmitError, Unknown,
 };
-pub use groupcommit_statement::{Statement, StatementResult, Value};
+pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use rustls;
 pub use tokio_postgres;

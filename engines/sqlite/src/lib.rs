@@ -42,6 +42,7 @@ mod open;
 mod readers;
 mod recovery;
 mod statement;
+mod tokens;
 mod transaction;
 mod wal;
 
@@ -55,9 +56,9 @@ pub use transaction::Transaction;
 #[doc(hidden)]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
-    Tickets, TrySubmitError, Unknown,
+    Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Stats, Submitter, Summary,
+    Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TrySubmitError, Unknown,
 };
 pub use groupcommit_medium::Warning;
-pub use groupcommit_statement::{Statement, StatementResult, Value};
+pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use rusqlite;

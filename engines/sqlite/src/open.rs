@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
+use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock, TokenLimits};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 use rustix::fs::{Access, access};
@@ -38,6 +38,7 @@ pub struct Options {
     convert_to_wal: bool,
     busy_timeout: Duration,
     limits: Limits,
+    tokens: TokenLimits,
     formation: Formation,
     flush_delay: Duration,
     readers_at_least: usize,
@@ -59,6 +60,7 @@ impl Options {
             convert_to_wal: false,
             busy_timeout: Duration::from_secs(5),
             limits: Limits::default(),
+            tokens: TokenLimits::default(),
             formation: Formation::default(),
             flush_delay: Duration::ZERO,
             readers_at_least: 0,
@@ -99,6 +101,14 @@ impl Options {
     #[must_use]
     pub fn readers_at_least(mut self, connections: usize) -> Self {
         self.readers_at_least = connections;
+        self
+    }
+
+    /// How long the tokens of transactions that take effect [once](crate::Submitter::once) are kept,
+    /// and how many.
+    #[must_use]
+    pub fn tokens(mut self, limits: TokenLimits) -> Self {
+        self.tokens = limits;
         self
     }
 
@@ -168,6 +178,7 @@ impl Options {
             limits: self.limits,
             label: path.display().to_string(),
             clock,
+            tokens: self.tokens,
             formation: self.formation,
             ..Settings::default()
         };

@@ -1,13 +1,13 @@
 //! The database as a caller sees it, whichever it is.
 
-use std::fmt;
+use std::{convert::Infallible, fmt};
 
 use super::{
     Engine, Error, Rows, Settled, Statement, StatementResult, StatementsFailure, StatementsOutcome,
     StatementsTicket,
     speak::{Plan, Speak},
 };
-use crate::{Limits, Stats, Terms, Tickets, Unknown};
+use crate::{Failure, Limits, Once, OnceError, Stats, Terms, Tickets, Token, TokenRecord, Unknown};
 
 /// A database that speaks SQL, opened by a URL. Cheap to clone; clones are the same database.
 ///
@@ -187,7 +187,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The [`Failure`](crate::Failure) that it came to.
+    /// The [`Failure`] that it came to.
     pub fn transact(&self, statements: Vec<Statement>) -> StatementsOutcome {
         with!(self, engine => {
             let (terms, plan) = self.prepared(engine, statements);
@@ -199,7 +199,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The [`Failure`](crate::Failure) that it came to.
+    /// The [`Failure`] that it came to.
     ///
     /// # Cancel safety
     ///
@@ -260,6 +260,45 @@ impl Database {
             let (terms, plans) = self.prepared_many(engine, transactions);
             engine.database().with(terms).submit_many_then(plans, callback);
         });
+    }
+
+    /// As [`transact_async`](Self::transact_async), but the transaction takes effect once however
+    /// often it is submitted under `token`; see [`Submitter::once`](crate::Submitter::once). What
+    /// `encode` makes of its results is kept with the token. SQLite alone keeps tokens; elsewhere it is
+    /// [`NotRun::Unavailable`](crate::NotRun::Unavailable).
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`] that the transaction came to.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`transact_async`](Self::transact_async).
+    pub async fn transact_once(
+        &self,
+        token: Token,
+        statements: Vec<Statement>,
+        encode: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
+    ) -> Result<Once, Failure<OnceError<Error>>> {
+        let terms = self.terms.bytes(bytes_of(&statements));
+        with!(self, engine => engine.transact_once(terms, token, statements.into(), encode).await)
+    }
+
+    /// What became of the transaction with the token of this id; see
+    /// [`Submitter::outcome_of`](crate::Submitter::outcome_of).
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`] of looking for it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future is safe.
+    pub async fn outcome_of(
+        &self,
+        id: &[u8],
+    ) -> Result<Option<TokenRecord>, Failure<OnceError<Infallible>>> {
+        with!(self, engine => engine.outcome_of(id).await)
     }
 
     /// Runs statements alone, between groups and outside any transaction, each committing by

@@ -55,7 +55,7 @@ mod url;
 pub use database::{Database, Options};
 pub use error::Error;
 pub use groupcommit_core::Settled;
-pub use groupcommit_statement::{Statement, StatementResult, Value};
+pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use kind::Kind;
 pub use rows::Rows;
 pub use url::{Engine, sqlite_path, without_password};

@@ -1,9 +1,11 @@
 //! What an engine has to say for itself to be opened by a URL: as little as can be.
 
-use std::{future::Future, sync::Arc};
+use std::{convert::Infallible, error::Error as StdError, future::Future, sync::Arc};
 
 use super::{Error, Rows, Settled, Statement, StatementResult};
-use crate::{Failure, Submit, TransactionOf, Unknown};
+use crate::{
+    Failure, NotRun, Once, OnceError, Submit, Terms, Token, TokenRecord, TransactionOf, Unknown,
+};
 
 /// What the statements of a transaction came to.
 pub(super) type Results = Vec<StatementResult>;
@@ -19,6 +21,16 @@ impl<S: Speak, F> Plan<S> for F where
 {
 }
 
+/// Why a transaction with a token is not committed.
+pub(super) type OnceFailure<E> = Failure<OnceError<E>>;
+
+fn no_tokens<E>() -> OnceFailure<E> {
+    let message = "tokens are kept on SQLite only";
+    Failure::NotRun(NotRun::Unavailable(Arc::from(Box::<dyn StdError + Send + Sync>::from(
+        message,
+    ))))
+}
+
 /// One engine behind [`Database`](super::Database).
 pub(super) trait Speak: Clone + Send + Sync + 'static {
     /// Its database.
@@ -28,6 +40,25 @@ pub(super) trait Speak: Clone + Send + Sync + 'static {
 
     /// The closure of a transaction that is plain data.
     fn plan(statements: Arc<[Statement]>) -> impl Plan<Self>;
+
+    /// A transaction with a token, where the engine keeps them.
+    fn transact_once(
+        &self,
+        _: Terms,
+        _: Token,
+        _: Arc<[Statement]>,
+        _: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
+    ) -> impl Future<Output = Result<Once, OnceFailure<Error>>> + Send {
+        async { Err(no_tokens()) }
+    }
+
+    /// What became of the transaction with the token of this id.
+    fn outcome_of(
+        &self,
+        _: &[u8],
+    ) -> impl Future<Output = Result<Option<TokenRecord>, OnceFailure<Infallible>>> + Send {
+        async { Err(no_tokens()) }
+    }
 
     fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>>;
 

@@ -9,17 +9,17 @@ use std::{convert::Infallible, error::Error as StdError, sync::Arc, thread};
 
 use groupcommit_bridge::{Bridge, Connect, Failure as BridgeFailure, Limits as BridgeLimits};
 use groupcommit_sqlite::{
-    Database, Error as SqliteError, Part, read_each, run_statement, rusqlite,
+    Database, Error as SqliteError, Part, Transaction, read_each, run_statement, rusqlite,
 };
 use tokio::sync::mpsc;
 
 use super::{
     Error, Kind, Options, Rows, Settled, Statement, StatementResult, Value, kind,
     rows::Inner,
-    speak::{Plan, Results, Speak},
+    speak::{OnceFailure, Plan, Results, Speak},
     url,
 };
-use crate::{Failure, NotRun, Rejected, Unknown};
+use crate::{Failure, NotRun, Once, Rejected, Terms, Token, TokenRecord, Unknown};
 
 /// Rows that are read ahead of who takes them.
 const ROWS_AHEAD: usize = 64;
@@ -73,6 +73,24 @@ impl Speak for Sqlite {
 
     fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
         move |tx| tx.run(&statements).map_err(Error::from_engine)
+    }
+
+    async fn transact_once(
+        &self,
+        terms: Terms,
+        token: Token,
+        statements: Arc<[Statement]>,
+        encode: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
+    ) -> Result<Once, OnceFailure<Error>> {
+        let run = move |tx: &mut Transaction<'_>| {
+            let results = tx.run(&statements).map_err(Error::from_engine)?;
+            Ok(encode(&results))
+        };
+        self.database.with(terms).transact_async(self.database.once(token, run)).await
+    }
+
+    async fn outcome_of(&self, id: &[u8]) -> Result<Option<TokenRecord>, OnceFailure<Infallible>> {
+        self.database.outcome_of_async(id).await
     }
 
     fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
