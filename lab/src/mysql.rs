@@ -126,7 +126,7 @@ impl Adapter for Mysql {
             let params = [Workload::key(row).into(), workload.value(row).into()];
             Statement::new(INSERT.clone(), params)
         };
-        tx.plan(&rows.map(insert).collect::<Vec<_>>()).map(drop)
+        tx.plan(&rows.map(insert).collect()).map(drop)
     }
 
     fn write(_: &mut Transaction<'_>, _: &Operations, _: usize) -> Result<(), Error> {

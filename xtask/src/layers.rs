@@ -10,7 +10,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
     ("groupcommit-bridge", &["groupcommit-core"]),
-    ("groupcommit-remote", &["groupcommit-core"]),
+    ("groupcommit-remote", &["groupcommit-core", "groupcommit-statement"]),
     ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-mysql", &["groupcommit-core", "groupcommit-remote", "groupcommit-statement"]),

@@ -22,16 +22,16 @@
 //! 3. What failed is decided when the transaction is committed, since it failed because of what is
 //!    in that.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use groupcommit_statement::{Statement, StatementResult};
 use mysql_async::Error as ServerError;
 
 use crate::{
-    Error,
+    Error, MySql,
     record::Key,
     session::{
-        Connector, Failed, LOCK_WAIT, NO_SAVEPOINT, STOPPED, Session, code, is_lost, is_prevented,
+        Failed, LOCK_WAIT, NO_SAVEPOINT, STOPPED, Session, code, is_lost, is_prevented,
         is_transient,
     },
 };
@@ -82,9 +82,10 @@ impl Part {
     }
 }
 
-pub(crate) struct Execution {
+/// One attempt at a group.
+pub struct Execution {
     pub(crate) session: Session,
-    connector: Connector,
+    protocol: MySql,
     has_begun: bool,
     /// Each member gets a savepoint.
     savepoints: bool,
@@ -114,10 +115,10 @@ struct Current {
 }
 
 impl Execution {
-    pub(crate) fn new(session: Session, connector: Connector, savepoints: bool) -> Self {
+    pub(crate) fn new(session: Session, protocol: MySql, savepoints: bool) -> Self {
         Self {
             session,
-            connector,
+            protocol,
             has_begun: false,
             savepoints,
             parts: Vec::new(),
@@ -162,27 +163,6 @@ impl Execution {
         good.chain(failed.map(|(member, error)| (member, Err(error))))
     }
 
-    /// Sends the statements of a plan, whose results are delivered after the commit.
-    pub(crate) fn send_plan(&mut self, plan: &[Statement]) -> Result<(), Error> {
-        self.add(plan, true)?;
-        self.plans.entry(self.current.member).or_default();
-        if self.parts_bytes >= self.text_bytes_max() {
-            self.send_all();
-        }
-        Ok(())
-    }
-
-    /// Sends statements and waits for their answers, and so for all before them.
-    pub(crate) fn run_now(&mut self, plan: &[Statement]) -> Result<Vec<StatementResult>, Error> {
-        self.answers_now.clear();
-        self.add(plan, false)?;
-        match self.send_all() {
-            _ if self.fault.is_some() => Err(Error::Interrupted),
-            Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut self.answers_now)),
-        }
-    }
-
     fn text_bytes_max(&self) -> usize {
         TEXT_BYTES.min(self.session.server.bytes_max / 2)
     }
@@ -195,7 +175,7 @@ impl Execution {
         let member = self.current.member;
         let mut parts = Vec::with_capacity(plan.len());
         for statement in plan {
-            let template = self.connector.template_now(&mut self.session, statement.sql());
+            let template = self.protocol.template_now(&mut self.session, statement.sql());
             let template = template.map_err(|error| self.overcome_unknown(error))?;
             template.is_shared()?;
             let mut text = Vec::new();
@@ -408,6 +388,28 @@ impl Execution {
                 Err(Fault::Lost(Some(error)))
             }
             Err(Failed { error, .. }) => Err(Fault::Doubt(error)),
+        }
+    }
+}
+
+impl groupcommit_remote::Execution<MySql> for Execution {
+    fn send_plan(&mut self, plan: &Arc<[Statement]>) -> Result<(), Error> {
+        self.add(plan, true)?;
+        self.plans.entry(self.current.member).or_default();
+        if self.parts_bytes >= self.text_bytes_max() {
+            self.send_all();
+        }
+        Ok(())
+    }
+
+    /// Waits for the answers to everything sent before, too.
+    fn run_now(&mut self, plan: &Arc<[Statement]>) -> Result<Vec<StatementResult>, Error> {
+        self.answers_now.clear();
+        self.add(plan, false)?;
+        match self.send_all() {
+            _ if self.fault.is_some() => Err(Error::Interrupted),
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut self.answers_now)),
         }
     }
 }

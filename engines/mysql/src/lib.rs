@@ -27,31 +27,40 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod database;
-mod engine;
-mod error;
+mod attempt;
+mod connect;
 mod exclusive;
 mod execution;
-mod flusher;
 mod literal;
-mod open;
+mod protocol;
 mod readers;
 mod record;
 mod session;
 mod settle;
 mod sql;
-mod transaction;
 mod url;
 mod value;
 
-pub use database::Database;
-pub use error::{Error, Unsettled};
-pub use exclusive::Exclusive;
-pub use open::{Options, Warning};
-pub use readers::Rows;
-pub use transaction::Transaction;
+pub use connect::MySql;
+pub use protocol::Warning;
+pub use record::Commit;
 
-#[doc(hidden)]
+/// A MySQL or MariaDB database, or a Galera cluster.
+pub type Database = groupcommit_remote::Database<MySql>;
+/// Why a database could not be opened or used, or why a statement was refused.
+pub type Error = groupcommit_remote::Error<MySql>;
+/// The connection that an exclusive is given.
+pub type Exclusive = groupcommit_remote::Exclusive<MySql>;
+/// Options for opening a database.
+pub type Options = groupcommit_remote::Options<MySql>;
+/// The rows of a read, as they arrive.
+pub type Rows = groupcommit_remote::Rows<MySql>;
+/// The transaction that a closure runs in.
+pub type Transaction<'g> = groupcommit_remote::Transaction<'g, MySql>;
+/// A commit whose outcome is not known.
+pub type Unsettled = groupcommit_remote::Unsettled<MySql>;
+
+#[doc(hidden)] // For experiments.
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,

@@ -27,7 +27,11 @@ pub(crate) fn write(value: &Value, mode: Mode, text: &mut Vec<u8>) -> Result<(),
         Value::Bool(false) => text.extend_from_slice(b"FALSE"),
         Value::Int(number) if *number < 0 => put(text, format_args!("({number})")),
         Value::Int(number) => put(text, format_args!("{number}")),
-        Value::Float(number) if !number.is_finite() => return Err(Error::NotFinite(*number)),
+        Value::Float(number) if !number.is_finite() => {
+            return Err(Error::Value(format!(
+                "the parameter {number} is not finite; MySQL cannot store NaN or infinity"
+            )));
+        }
         Value::Float(number) if number.is_sign_negative() => {
             put(text, format_args!("({number:e})"));
         }
@@ -43,7 +47,7 @@ pub(crate) fn write(value: &Value, mode: Mode, text: &mut Vec<u8>) -> Result<(),
             text.extend_from_slice(b"')");
         }
         Value::Bytes(bytes) => hexadecimal(bytes, text),
-        _ => return Err(Error::Value),
+        other => return Err(Error::Value(format!("MySQL cannot store {other:?}"))),
     }
     Ok(())
 }
@@ -84,6 +88,6 @@ mod tests {
         assert_eq!(literal(vec![0_u8, 255].into(), false), "x'00ff'");
         let mut text = Vec::new();
         let refused = write(&f64::NAN.into(), Mode::default(), &mut text);
-        assert!(matches!(refused, Err(Error::NotFinite(_))));
+        assert!(matches!(refused, Err(Error::Value(_))));
     }
 }

@@ -14,6 +14,7 @@ use std::{
 
 use groupcommit_core::NotRun;
 use groupcommit_remote::{
+    RowSource,
     lines::{self, Lines, Refused},
     runtime,
 };
@@ -21,15 +22,16 @@ use groupcommit_statement::{Statement, StatementResult, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    Error,
-    session::{Answer, Connector, Failed, Server, Session, Use, is_lost},
+    Error, MySql,
+    connect::Use,
+    session::{Answer, Failed, Server, Session, is_lost},
 };
 
 /// Rows that are decoded ahead of who takes them.
 const ROWS_AHEAD: usize = 256;
 
 /// Opens connections for reads.
-struct Door(Connector);
+struct Door(MySql);
 
 impl lines::Open for Door {
     type Connection = Line;
@@ -58,7 +60,7 @@ impl Line {
 
 /// A connection that one read has for itself.
 struct Lent {
-    connector: Connector,
+    protocol: MySql,
     line: lines::Lent<Door>,
     /// `None` while it is asked something, and for good when it is lost.
     session: Option<Session>,
@@ -136,7 +138,7 @@ impl<T: Send + 'static> Drop for Asked<T> {
         // Without a thread all connections are closed.
         let Ok(handle) = runtime::handle() else { return };
         handle.spawn(async move {
-            let successor = end(&lent.connector, server).await;
+            let successor = end(&lent.protocol, server).await;
             // To its end, or to that of its connection.
             let (session, answer) = question.await;
             lent.answered(session, &answer);
@@ -146,21 +148,20 @@ impl<T: Send + 'static> Drop for Asked<T> {
 }
 
 /// The connections that reads share.
-pub(crate) struct Readers {
+pub struct Readers {
     lines: Lines<Door>,
 }
 
-impl Readers {
-    pub(crate) fn new(connector: Connector, connections: usize) -> Self {
-        Self { lines: Lines::new(Door(connector), connections) }
+impl groupcommit_remote::Readers<MySql> for Readers {
+    fn new(protocol: MySql, connections: usize) -> Self {
+        Self { lines: Lines::new(Door(protocol), connections) }
     }
 
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.lines.close();
     }
 
-    /// Sends a read and returns its rows as they arrive.
-    pub(crate) async fn stream(&self, read: &Statement) -> Result<Rows, Error> {
+    async fn stream(&self, read: &Statement) -> Result<MySqlRows, Error> {
         let mut has_lost = false;
         loop {
             match begin(self.take().await?, read).await {
@@ -170,9 +171,8 @@ impl Readers {
         }
     }
 
-    /// Sends a read and returns its rows when all are here. Whoever waits for them takes them from
-    /// the connection.
-    pub(crate) async fn whole(&self, read: &Statement) -> Result<StatementResult, Error> {
+    /// The caller's own thread takes the rows from the connection.
+    async fn whole(&self, read: &Statement) -> Result<StatementResult, Error> {
         let mut has_lost = false;
         loop {
             match whole(self.take().await?, read).await {
@@ -181,14 +181,16 @@ impl Readers {
             }
         }
     }
+}
 
+impl Readers {
     async fn take(&self) -> Result<Lent, Error> {
         let line = self.lines.take().await.map_err(|refused| match refused {
             Refused::Closed => Error::NotRun(NotRun::Closed),
             Refused::NotOpened(error) => Error::NotRun(NotRun::Unavailable(error)),
         })?;
         let session = line.connection().place().take();
-        Ok(Lent { connector: self.lines.opener().0.clone(), line, session })
+        Ok(Lent { protocol: self.lines.opener().0.clone(), line, session })
     }
 
     /// All connections may have been lost with their server.
@@ -200,9 +202,9 @@ impl Readers {
 
 /// The text of a read, for a connection that it has for itself.
 async fn render(lent: Lent, read: &Statement) -> Result<(Lent, Vec<u8>), Error> {
-    let (connector, sql) = (lent.connector.clone(), read.sql().clone());
+    let (protocol, sql) = (lent.protocol.clone(), read.sql().clone());
     let asked = lent.ask(|mut session| async move {
-        let template = connector.template(&mut session, &sql).await;
+        let template = protocol.template(&mut session, &sql).await;
         (session, template)
     });
     let (lent, template) = asked.await?;
@@ -218,13 +220,13 @@ async fn whole(lent: Lent, read: &Statement) -> Result<StatementResult, Error> {
     let asked = lent.ask(|mut session| async move {
         let mut result = StatementResult::default();
         let ran = session.run(&text, |_, found| result = found).await;
-        (session, ran.map(|()| result).map_err(|Failed { error, .. }| failed(error)))
+        (session, ran.map(|()| result).map_err(|Failed { error, .. }| Error::of_server(error)))
     });
     Ok(asked.await?.1)
 }
 
 /// Runs a read up to its columns; its rows follow.
-async fn begin(lent: Lent, read: &Statement) -> Result<Rows, Error> {
+async fn begin(lent: Lent, read: &Statement) -> Result<MySqlRows, Error> {
     let (lent, text) = render(lent, read).await?;
     let (columns, columns_come) = oneshot::channel();
     let (rows, rows_come) = mpsc::channel(ROWS_AHEAD);
@@ -232,21 +234,17 @@ async fn begin(lent: Lent, read: &Statement) -> Result<Rows, Error> {
     // Goes on when nobody takes its rows any more, to end it.
     runtime::near()?.spawn(serve(lent, text, columns, rows, over));
     match columns_come.await {
-        Ok(Ok(columns)) => Ok(Rows { columns, arriving: rows_come, over: Some(is_over) }),
-        Ok(Err(error)) => Err(failed(error)),
+        Ok(Ok(columns)) => Ok(MySqlRows { columns, arriving: rows_come, over: Some(is_over) }),
+        Ok(Err(error)) => Err(Error::of_server(error)),
         Err(_) => Err(Error::Lost(None)),
     }
 }
 
-fn failed(error: mysql_async::Error) -> Error {
-    if is_lost(&error) { Error::Lost(Some(error)) } else { Error::Server(error) }
-}
-
 /// Ends what a connection does that nobody waits for any more; another takes its place.
-async fn end(connector: &Connector, connection: Server) -> Option<Session> {
-    let connector = connector.clone();
+async fn end(protocol: &MySql, connection: Server) -> Option<Session> {
+    let protocol = protocol.clone();
     let connected = runtime::run_apart(async move {
-        let mut next = connector.connect_async(Use::Read).await?;
+        let mut next = protocol.connect_async(Use::Read).await?;
         next.end_of(&connection).await;
         Ok::<_, Error>(next)
     });
@@ -270,7 +268,7 @@ async fn serve(
             biased;
             served = &mut serving => served,
             () = rows.closed() => {
-                lent.session = end(&lent.connector, connection).await;
+                lent.session = end(&lent.protocol, connection).await;
                 // To its end, or to that of its connection.
                 serving.await
             }
@@ -288,45 +286,27 @@ async fn serve(
     }
 }
 
-/// The rows of a read, as they arrive. It has a connection for itself until they are all taken or
-/// this is dropped: so no more of these than there are connections
-/// ([`Options::readers`](crate::Options::readers)), less one, may be kept open while one reads.
-pub struct Rows {
+/// The rows of a read, as they arrive. It has a connection to itself until the last one is taken or
+/// this is dropped.
+pub struct MySqlRows {
     columns: Vec<String>,
     arriving: mpsc::Receiver<Vec<Value>>,
     /// How it ended, which is said before there are no more rows; `None` once it was told.
     over: Option<oneshot::Receiver<Answer<()>>>,
 }
 
-impl std::fmt::Debug for Rows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").field("columns", &self.columns).finish_non_exhaustive()
-    }
-}
-
-impl Rows {
-    /// The names of the columns.
-    #[must_use]
-    pub fn columns(&self) -> Vec<String> {
+impl RowSource<MySql> for MySqlRows {
+    fn columns(&self) -> Vec<String> {
         self.columns.clone()
     }
 
-    /// The next row; `None` when there are no more.
-    ///
-    /// # Errors
-    ///
-    /// What the server says, or that the connection was lost.
-    ///
-    /// # Cancel safety
-    ///
-    /// No row is lost when the future is dropped before it is ready.
-    pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
+    async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
         if let Some(row) = self.arriving.recv().await {
             return Ok(Some(row));
         }
         match self.over.take().map(|mut over| over.try_recv()) {
             None | Some(Ok(Ok(()))) => Ok(None),
-            Some(Ok(Err(error))) => Err(failed(error)),
+            Some(Ok(Err(error))) => Err(Error::of_server(error)),
             // Whoever served it ended before it did: its runtime was shut down.
             Some(Err(_)) => Err(Error::Lost(None)),
         }

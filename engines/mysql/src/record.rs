@@ -15,6 +15,8 @@
 //! The row at position 0 stays for as long as the pipeline is open. It tells whether this is the
 //! table that the group wrote to, and is what a barrier writes.
 
+use std::fmt;
+
 use crate::literal;
 
 /// The name of the table.
@@ -24,8 +26,8 @@ pub(crate) const TABLE: &str = "groupcommit_outcome";
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pipeline([u8; 16]);
 
-impl std::fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.literal())
     }
 }
@@ -35,6 +37,19 @@ impl std::fmt::Debug for Pipeline {
 pub(crate) struct Key {
     pub(crate) pipeline: Pipeline,
     pub(crate) position: u64,
+}
+
+/// A commit that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit(
+    /// `None` where nothing is recorded.
+    pub(crate) Option<Key>,
+);
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a transaction")
+    }
 }
 
 pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS groupcommit_outcome (\

@@ -7,51 +7,39 @@
 //!    must be in it.
 //! 3. In a cluster the asking transaction is certified against the one that is asked about.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::time::Duration;
 
 use groupcommit_core::Settled;
-use groupcommit_remote::insist;
+use groupcommit_remote::{Protocol as _, Purpose, Trouble, chain};
 use groupcommit_statement::{StatementResult, Value};
 
 use crate::{
-    error::{Unsettled, chain},
+    MySql,
     record::{Key, TABLE},
-    session::{Connector, Failed, NO_TABLE, Session, Use, code, is_lost},
+    session::{Failed, NO_TABLE, Session, code, is_lost},
 };
 
-/// Asks, over `session` first where there is one, and again with pauses that grow, until there is an
+/// Asks over `session` first, where there is one, and again with growing pauses, until there is an
 /// answer or the time is over.
 pub(crate) fn settle(
-    connector: &Connector,
-    session: Option<&mut Session>,
+    protocol: &MySql,
+    mut session: Option<&mut Session>,
     key: Key,
     within: Duration,
-) -> Result<Settled, Unsettled> {
-    let unsettled = |why| Unsettled { key: Some(key), why };
-    if let Some(session) = session {
-        match ask(session, key) {
-            Ok(settled) => return Ok(settled),
-            Err(Trouble::Final(why)) => return Err(unsettled(why)),
-            Err(Trouble::Passing(why)) => tracing::debug!(why, "asked in vain"),
+) -> Result<Settled, String> {
+    groupcommit_remote::settle(within, |_| {
+        if let Some(session) = session.take() {
+            match ask(session, key) {
+                Err(Trouble::Passing(why)) => {
+                    tracing::debug!(why, "the outcome is asked for again");
+                }
+                other => return other.map(Some),
+            }
         }
-    }
-    let asked = insist(within, |_| {
-        let asked = match connector.connect(Use::Ask) {
-            Ok(mut session) => ask(&mut session, key),
-            Err(error) => Err(Trouble::Passing(chain(&error))),
-        };
-        match asked {
-            Ok(settled) => ControlFlow::Break(Ok(settled)),
-            Err(Trouble::Final(why)) => ControlFlow::Break(Err(unsettled(why))),
-            Err(Trouble::Passing(why)) => ControlFlow::Continue(why),
-        }
-    });
-    asked.unwrap_or_else(|why| Err(unsettled(why)))
-}
-
-enum Trouble {
-    Passing(String),
-    Final(String),
+        let connected = protocol.connect(Purpose::Ask);
+        let mut session = connected.map_err(|error| Trouble::Passing(chain(&error)))?;
+        ask(&mut session, key).map(Some)
+    })
 }
 
 fn ask(session: &mut Session, key: Key) -> Result<Settled, Trouble> {

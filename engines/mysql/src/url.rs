@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
 
-use crate::{Error, session::leaves_the_machine};
+use crate::{Error, connect::leaves_the_machine};
 
 /// When a connection has been silent for so long, the system asks whether the other end is there: a
 /// machine that lost its power never says that it is gone, and its answer would be waited for for ever.
@@ -18,7 +18,7 @@ pub(crate) fn servers(url: &str, roots: Option<&[Vec<u8>]>) -> Result<Vec<Opts>,
     let (url, ssl_mode) = without_ssl_mode(url)?;
     let mut servers = Vec::new();
     for url in one_by_one(&url)? {
-        let opts = Opts::from_url(&url).map_err(|error| Error::Url(error.to_string()))?;
+        let opts = Opts::from_url(&url).map_err(Error::url)?;
         let address = opts.ip_or_hostname();
         let opts = match address.strip_prefix('[').and_then(|address| address.strip_suffix(']')) {
             Some(address) => {
@@ -57,7 +57,7 @@ fn without_ssl_mode(url: &str) -> Result<(Cow<'_, str>, Option<bool>), Error> {
                     _ => {
                         let said = "`ssl-mode` is DISABLED or REQUIRED; without it, connections \
                                     that leave the machine are encrypted";
-                        return Err(Error::Url(said.to_owned()));
+                        return Err(Error::url(said));
                     }
                 });
             }
@@ -71,7 +71,7 @@ fn without_ssl_mode(url: &str) -> Result<(Cow<'_, str>, Option<bool>), Error> {
 /// A URL for each of the hosts, which commas separate.
 fn one_by_one(url: &str) -> Result<Vec<String>, Error> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err(Error::Url("it has no `://`".to_owned()));
+        return Err(Error::url("it has no `://`"));
     };
     let scheme = if scheme == "mariadb" { "mysql" } else { scheme };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -96,7 +96,7 @@ fn trusting(given: Option<SslOpts>, roots: Option<&[Vec<u8>]>) -> Result<SslOpts
         if found.is_empty() {
             return Err(Error::Tls(
                 "the system has no certificates to trust; install them (`ca-certificates`), give \
-                 your own with `Options::root_certificates`, or say `ssl-mode=DISABLED` in the URL"
+                 your own with `Options::tls`, or say `ssl-mode=DISABLED` in the URL"
                     .to_owned(),
             ));
         }

@@ -1,59 +1,31 @@
-//! What an exclusive is given.
+//! The connection that an exclusive is given.
 
-use std::sync::Arc;
+use groupcommit_remote::Alone;
 
 use crate::{
-    Error, Statement, StatementResult,
+    Error, Postgres, Statement, StatementResult,
     session::{Answer, Session, is_lost, run},
 };
 
-/// A connection of its own, between groups and outside any transaction: for what cannot share one,
-/// such as `VACUUM` or `CREATE INDEX CONCURRENTLY`, or for several schema changes in one text. Each
-/// statement commits by itself unless a transaction was begun. The connection ends with it.
-pub struct Exclusive {
-    pub(crate) session: Session,
-}
-
-impl std::fmt::Debug for Exclusive {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Exclusive").finish_non_exhaustive()
-    }
-}
-
-impl Exclusive {
-    /// Runs one statement.
-    ///
-    /// # Errors
-    ///
-    /// What the server says.
-    pub fn run(&mut self, statement: &Statement) -> Result<StatementResult, Error> {
-        let prepared = match self.session.prepare(statement.sql())? {
-            Ok(prepared) => prepared,
-            Err(error) => return Err(Error::Server(error)),
-        };
+impl Alone<Postgres> for Session {
+    fn run(&mut self, statement: &Statement) -> Result<StatementResult, Error> {
+        let prepared = self.prepare(statement.sql())?.map_err(Error::Server)?;
         let (expected, given) = (prepared.params().len(), statement.params().len());
         if expected != given {
             return Err(Error::Parameters { expected, given });
         }
-        self.session
-            .block_on(run(&self.session.client, &prepared, statement.params()))
-            .map_err(Error::Server)
+        let ran = self.block_on(run(&self.client, &prepared, statement.params()));
+        ran.map_err(Error::Server)
     }
 
-    /// Runs SQL of any number of statements, without parameters and results.
-    ///
-    /// # Errors
-    ///
-    /// What the server says.
-    pub fn batch(&mut self, sql: impl Into<Arc<str>>) -> Result<(), Error> {
-        let sql = sql.into();
-        self.session.block_on(self.session.client.batch_execute(&sql)).map_err(Error::Server)
+    fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        self.block_on(self.client.batch_execute(sql)).map_err(Error::Server)
     }
 
-    /// Whether it left a transaction open that has written: nothing of that is kept.
-    pub(crate) fn has_open_transaction(&mut self) -> Answer<bool> {
+    /// Only a transaction that has written counts as left open.
+    fn end(self) -> Answer<bool> {
         let sql = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
-        match self.session.block_on(self.session.client.query_one(sql, &[])) {
+        match self.block_on(self.client.query_one(sql, &[])) {
             Ok(row) => row.try_get(0),
             // In a transaction that has failed every statement does.
             Err(error) if !is_lost(&error) => Ok(true),

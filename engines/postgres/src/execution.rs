@@ -31,7 +31,7 @@ use tokio_postgres::{
 };
 
 use crate::{
-    Error, Statement, StatementResult,
+    Error, Postgres, Statement, StatementResult,
     session::{Answer, HEAR_OF_WAITS, Sent, Session, is_lost},
     statement,
 };
@@ -73,7 +73,8 @@ enum InFlight {
     },
 }
 
-pub(crate) struct Execution {
+/// One attempt at a group.
+pub struct Execution {
     pub(crate) session: Session,
     sent: VecDeque<InFlight>,
     /// Statements that may not be on their way yet.
@@ -185,26 +186,6 @@ impl Execution {
         let number = self.session.send_question(&sql)?;
         self.sent.push_back(InFlight::Number(number));
         Ok(())
-    }
-
-    /// Sends the statements of a plan, whose results are delivered after the commit.
-    pub(crate) fn send_plan(&mut self, plan: &Arc<[Statement]>) -> Result<(), Error> {
-        self.send(plan, true)?;
-        self.plans.entry(self.current.member).or_default();
-        Ok(())
-    }
-
-    /// Sends statements and waits for their answers, and so for all before them.
-    pub(crate) fn run_now(
-        &mut self,
-        plan: &Arc<[Statement]>,
-    ) -> Result<Vec<StatementResult>, Error> {
-        self.send(plan, false)?;
-        if self.wait_all() {
-            return Ok(std::mem::take(&mut self.answers_now));
-        }
-        self.answers_now.clear();
-        Err(self.fault_as_seen_by_the_member())
     }
 
     /// The error that the running member is given: its own once, and else that it is interrupted.
@@ -409,6 +390,24 @@ impl Execution {
                 .map_err(|error| doubt(&self.xid, error))?;
         }
         Ok(())
+    }
+}
+
+impl groupcommit_remote::Execution<Postgres> for Execution {
+    fn send_plan(&mut self, plan: &Arc<[Statement]>) -> Result<(), Error> {
+        self.send(plan, true)?;
+        self.plans.entry(self.current.member).or_default();
+        Ok(())
+    }
+
+    /// Waits for the answers to everything sent before, too.
+    fn run_now(&mut self, plan: &Arc<[Statement]>) -> Result<Vec<StatementResult>, Error> {
+        self.send(plan, false)?;
+        if self.wait_all() {
+            return Ok(std::mem::take(&mut self.answers_now));
+        }
+        self.answers_now.clear();
+        Err(self.fault_as_seen_by_the_member())
     }
 }
 

@@ -25,31 +25,40 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod database;
-mod engine;
-mod error;
+mod attempt;
+mod connect;
 mod exclusive;
 mod execution;
-mod flusher;
 mod hosts;
-mod open;
+mod protocol;
 mod readers;
 mod remedy;
 mod session;
 mod settle;
 mod statement;
-mod transaction;
 mod url;
 mod value;
 
-pub use database::Database;
-pub use error::{Error, Unsettled};
-pub use exclusive::Exclusive;
-pub use open::{Options, Warning};
-pub use readers::Rows;
-pub use transaction::Transaction;
+pub use connect::Postgres;
+pub use protocol::Warning;
+pub use settle::Commit;
 
-#[doc(hidden)]
+/// A PostgreSQL database.
+pub type Database = groupcommit_remote::Database<Postgres>;
+/// Why a database could not be opened or used, or why a statement was refused.
+pub type Error = groupcommit_remote::Error<Postgres>;
+/// The connection that an exclusive is given.
+pub type Exclusive = groupcommit_remote::Exclusive<Postgres>;
+/// Options for opening a database.
+pub type Options = groupcommit_remote::Options<Postgres>;
+/// The rows of a read, as they arrive.
+pub type Rows = groupcommit_remote::Rows<Postgres>;
+/// The transaction that a closure runs in.
+pub type Transaction<'g> = groupcommit_remote::Transaction<'g, Postgres>;
+/// A commit whose outcome is not known.
+pub type Unsettled = groupcommit_remote::Unsettled<Postgres>;
+
+#[doc(hidden)] // For experiments.
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,

@@ -19,6 +19,7 @@ use std::{
 use futures_util::Stream as _;
 use groupcommit_core::NotRun;
 use groupcommit_remote::{
+    RowSource,
     lines::{self, Lines, Open as _, Refused},
     runtime,
 };
@@ -26,8 +27,8 @@ use tokio::sync::Mutex;
 use tokio_postgres::{Client, RowStream, Statement as Prepared};
 
 use crate::{
-    Error, Statement, StatementResult, Value,
-    session::{Connector, Process, Texts, is_lost},
+    Error, Postgres, Statement, StatementResult, Value,
+    session::{Process, Texts, is_lost},
     settle, statement,
     value::{Bound, Column},
 };
@@ -39,7 +40,7 @@ const ROWS_AT_HAND_MAX: usize = 100;
 const PIPELINED_MAX: usize = 16;
 
 /// Opens connections for reads.
-struct Door(Connector);
+struct Door(Postgres);
 
 impl lines::Open for Door {
     type Connection = Line;
@@ -177,21 +178,20 @@ async fn end(lines: &Lines<Door>, line: &Line, given_up: Vec<Lent>) {
 }
 
 /// The connections that reads share.
-pub(crate) struct Readers {
+pub struct Readers {
     lines: Arc<Lines<Door>>,
 }
 
-impl Readers {
-    pub(crate) fn new(connector: Connector, connections: usize) -> Self {
-        Self { lines: Arc::new(Lines::new(Door(connector), connections)) }
+impl groupcommit_remote::Readers<Postgres> for Readers {
+    fn new(protocol: Postgres, connections: usize) -> Self {
+        Self { lines: Arc::new(Lines::new(Door(protocol), connections)) }
     }
 
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.lines.close();
     }
 
-    /// Sends a read and returns its rows as they arrive.
-    pub(crate) async fn stream(&self, read: &Statement) -> Result<Rows, Error> {
+    async fn stream(&self, read: &Statement) -> Result<PostgresRows, Error> {
         statement::check(read.sql())?;
         let mut attempts_left = 1_u8;
         loop {
@@ -212,7 +212,22 @@ impl Readers {
         }
     }
 
-    async fn send(&self, lent: Lent, read: &Statement) -> Result<Rows, Error> {
+    async fn whole(&self, read: &Statement) -> Result<StatementResult, Error> {
+        let mut attempts_left = 1_u8;
+        loop {
+            match self.stream(read).await?.collect().await {
+                // No row was handed out.
+                Err(Error::Server(error)) if is_lost(&error) && attempts_left > 0 => {
+                    attempts_left -= 1;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Readers {
+    async fn send(&self, lent: Lent, read: &Statement) -> Result<PostgresRows, Error> {
         let line = lent.connection().clone();
         // Nothing is sent before.
         let mut texts = line.texts.lock().await;
@@ -237,7 +252,7 @@ impl Readers {
         }
         open.is_at_end = false;
         match line.client.query_raw(&prepared, read.params().iter().map(Bound)).await {
-            Ok(stream) => Ok(Rows { prepared, stream: Box::pin(stream), open }),
+            Ok(stream) => Ok(PostgresRows { prepared, stream: Box::pin(stream), open }),
             Err(error) => {
                 open.is_at_end = true;
                 if !is_lost(&error) {
@@ -257,15 +272,14 @@ impl Readers {
 }
 
 /// The rows of a read, as they arrive. Other reads use other connections for as long as there are
-/// any; behind rows that are not taken they wait. So no more of these than there are connections
-/// ([`Options::readers`](crate::Options::readers)), less one, may be kept open while one reads.
-pub struct Rows {
+/// any, and then queue behind these rows.
+pub struct PostgresRows {
     prepared: Prepared,
     stream: Pin<Box<RowStream>>,
     open: Open,
 }
 
-impl Drop for Rows {
+impl Drop for PostgresRows {
     fn drop(&mut self) {
         // Often there is nothing left but the word that there is nothing left.
         let mut cx = Context::from_waker(Waker::noop());
@@ -282,29 +296,12 @@ impl Drop for Rows {
     }
 }
 
-impl std::fmt::Debug for Rows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rows").field("columns", &self.columns()).finish_non_exhaustive()
-    }
-}
-
-impl Rows {
-    /// The names of the columns.
-    #[must_use]
-    pub fn columns(&self) -> Vec<String> {
+impl RowSource<Postgres> for PostgresRows {
+    fn columns(&self) -> Vec<String> {
         self.prepared.columns().iter().map(|column| column.name().to_owned()).collect()
     }
 
-    /// The next row; `None` when there are no more.
-    ///
-    /// # Errors
-    ///
-    /// What the server says, or that the connection was lost.
-    ///
-    /// # Cancel safety
-    ///
-    /// No row is lost when the future is dropped before it is ready.
-    pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
+    async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
         let next = poll_fn(|cx| self.stream.as_mut().poll_next(cx)).await;
         if matches!(next, None | Some(Err(_))) {
             self.open.is_at_end = true;
@@ -314,9 +311,11 @@ impl Rows {
         let values = (0..columns).map(|column| row.try_get(column).map(|Column(value)| value));
         values.collect::<Result<_, _>>().map(Some).map_err(Error::Server)
     }
+}
 
+impl PostgresRows {
     /// All rows that are left.
-    pub(crate) async fn collect(mut self) -> Result<StatementResult, Error> {
+    async fn collect(mut self) -> Result<StatementResult, Error> {
         let columns = self.columns();
         let mut rows = Vec::new();
         while let Some(row) = self.next().await? {

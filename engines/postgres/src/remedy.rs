@@ -2,7 +2,6 @@
 
 use std::{error::Error as StdError, io};
 
-use groupcommit_core::Cause;
 use rustls::CertificateError;
 use tokio_postgres::error::SqlState;
 
@@ -10,22 +9,17 @@ use crate::Error;
 
 const NO_WRITES: &str = "it takes no writes; connect to the primary";
 
-/// To append to what failed; nothing where what was said has to be enough.
-pub(crate) fn to_append(said: &Cause) -> String {
-    remedy(said.as_ref()).map(|remedy| format!(": {remedy}")).unwrap_or_default()
-}
-
 /// Whether the server was reached and takes no writes.
 pub(crate) fn is_of_replica(error: &Error) -> bool {
     match error {
-        Error::Replica(_) => true,
-        Error::Connect { source, .. } => remedy(source.as_ref()) == Some(NO_WRITES),
+        Error::ReadOnly(_) => true,
+        Error::Connect { remedy, .. } => *remedy == NO_WRITES,
         _ => false,
     }
 }
 
 /// What the trouble is, in a few words, and what to do.
-fn remedy(said: &(dyn StdError + 'static)) -> Option<&'static str> {
+pub(crate) fn remedy(said: &(dyn StdError + 'static)) -> Option<&'static str> {
     let mut next = Some(said);
     while let Some(error) = next {
         let found = of_server(error).or_else(|| of_system(error)).or_else(|| of_client(error));

@@ -10,72 +10,71 @@
 //!    the wait for replicas, may have left a commit that is nowhere else yet. Replicas that stay away
 //!    leave it unsettled when the time is over.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{fmt, time::Duration};
 
 use groupcommit_core::Settled;
-use groupcommit_remote::insist;
+use groupcommit_remote::{Trouble, chain};
 use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
-    Error,
-    error::{History, Unsettled, chain},
-    session::{Connector, Process, Server, Session},
+    Error, Postgres,
+    session::{Process, Server, Session},
 };
 
-/// What a barrier is given at least, however little is left of the time.
+/// The least time that a barrier is given.
 const BARRIER_MIN: Duration = Duration::from_secs(1);
 
-/// Finds out, for at most `within`.
+/// A commit that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    pub(crate) xid: String,
+    pub(crate) history: Box<History>,
+}
+
+impl Commit {
+    /// The transaction's number, as `pg_xact_status` takes it.
+    #[must_use]
+    pub fn xid(&self) -> &str {
+        &self.xid
+    }
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "transaction {}", self.xid)
+    }
+}
+
+/// The scope in which a transaction's number means one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct History {
+    /// The cluster and its timeline.
+    pub(crate) cluster: String,
+    /// When the connection began, by the server's clock.
+    pub(crate) began: String,
+    /// When the server last reset its statistics, which it does after a crash.
+    pub(crate) reset: String,
+}
+
+/// Finds out, for at most `within`, what became of a commit. `server` is that of its connection,
+/// where that was lost just now.
 pub(crate) fn settle(
-    connector: &Connector,
-    server: &Server,
-    xid: &str,
-    within: Duration,
-) -> Result<Settled, Unsettled> {
-    settle_within(connector, &server.history, Some(server), xid, within)
-}
-
-/// As [`settle`], for an outcome that was left open before.
-pub(crate) fn settle_later(
-    connector: &Connector,
-    open: &Unsettled,
-    within: Duration,
-) -> Result<Settled, Unsettled> {
-    settle_within(connector, &open.history, None, &open.xid, within)
-}
-
-/// Asks again, with pauses that grow, until there is an answer that stays or the time is over.
-fn settle_within(
-    connector: &Connector,
-    history: &History,
+    protocol: &Postgres,
+    commit: &Commit,
     server: Option<&Server>,
-    xid: &str,
     within: Duration,
-) -> Result<Settled, Unsettled> {
-    let unsettled =
-        |why| Unsettled { xid: xid.to_owned(), history: Box::new(history.clone()), why };
-    let asked = insist(within, |left| match ask(connector, history, server, xid, left) {
-        Ok(Some(settled)) => ControlFlow::Break(Ok(settled)),
-        Ok(None) => ControlFlow::Continue("it is still in progress".to_owned()),
-        Err(Trouble::Final(why)) => ControlFlow::Break(Err(unsettled(why))),
-        Err(Trouble::Passing(why)) => ControlFlow::Continue(why),
-    });
-    asked.unwrap_or_else(|why| Err(unsettled(why)))
-}
-
-enum Trouble {
-    Passing(String),
-    Final(String),
+) -> Result<Settled, String> {
+    groupcommit_remote::settle(within, |left| ask(protocol, commit, server, left))
 }
 
 fn ask(
-    connector: &Connector,
-    history: &History,
+    protocol: &Postgres,
+    commit: &Commit,
     old: Option<&Server>,
-    xid: &str,
     left: Duration,
 ) -> Result<Option<Settled>, Trouble> {
-    let session = connector.connect().map_err(|error| Trouble::Passing(chain(&error)))?;
+    let Commit { xid, history } = commit;
+    let session = protocol.connect().map_err(|error| Trouble::Passing(chain(&error)))?;
     let (before, now) = (&history.cluster, &session.server.history.cluster);
     if now != before {
         return Err(Trouble::Final(format!(
@@ -83,7 +82,7 @@ fn ask(
         )));
     }
     let sql = "SELECT pg_xact_status($1::text::xid8)";
-    let row = match session.block_on(session.client.query_one(sql, &[&xid])) {
+    let row = match session.block_on(session.client.query_one(sql, &[xid])) {
         Ok(row) => row,
         // There was no such transaction yet: a crash has lost all that the log had of it.
         Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
@@ -98,7 +97,7 @@ fn ask(
             Ok(Some(Settled::RolledBack))
         }
         Some("committed") => {
-            confirm(connector, &session, left.max(BARRIER_MIN))?;
+            confirm(protocol, &session, left.max(BARRIER_MIN))?;
             Ok(Some(Settled::Committed))
         }
         Some("aborted") => Ok(Some(Settled::RolledBack)),
@@ -142,7 +141,7 @@ fn is_of_this_history(session: &Session, history: &History, xid: &str) -> Result
 }
 
 /// Waits until what is committed is durable wherever it should be, but no longer than `within`.
-fn confirm(connector: &Connector, session: &Session, within: Duration) -> Result<(), Trouble> {
+fn confirm(protocol: &Postgres, session: &Session, within: Duration) -> Result<(), Trouble> {
     let barrier = session.barrier();
     let waited = session.block_on(async {
         match tokio::time::timeout(within, barrier).await {
@@ -154,7 +153,7 @@ fn confirm(connector: &Connector, session: &Session, within: Duration) -> Result
         Ok(true) => Ok(()),
         Ok(false) => {
             // The server would go on waiting for them.
-            drop(end_process(connector, &session.server));
+            drop(end_process(protocol, &session.server));
             Err(Trouble::Passing(format!(
                 "it is committed on the server, and the replicas did not confirm it within {within:?}"
             )))
@@ -166,8 +165,8 @@ fn confirm(connector: &Connector, session: &Session, within: Duration) -> Result
 /// Ends the process of a lost connection over which no commit was sent, so that it keeps no locks,
 /// and returns the connection that took. Where it cannot be done the process ends by itself once it
 /// notices.
-pub(crate) fn end_process(connector: &Connector, old: &Server) -> Option<Session> {
-    match connector.connect() {
+pub(crate) fn end_process(protocol: &Postgres, old: &Server) -> Option<Session> {
+    match protocol.connect() {
         Ok(session) => {
             end(&session, old, "");
             Some(session)

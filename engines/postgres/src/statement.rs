@@ -36,7 +36,7 @@ pub(crate) fn check(sql: &str) -> Result<(), Error> {
     }
     let word = first_word(sql).to_ascii_uppercase();
     match FORBIDDEN.iter().find(|forbidden| **forbidden == word) {
-        Some(forbidden) => Err(Error::Forbidden(forbidden)),
+        Some(forbidden) => Err(Error::Forbidden((*forbidden).to_owned())),
         None => Ok(()),
     }
 }

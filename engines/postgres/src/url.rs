@@ -41,7 +41,7 @@ pub(crate) fn read(url: &str) -> Result<(Config, Option<Roots>), Error> {
         }
     }
     rest.push_str(&url[at..]);
-    Ok((rest.parse().map_err(Error::Url)?, roots))
+    Ok((rest.parse().map_err(|error: tokio_postgres::Error| Error::url(error))?, roots))
 }
 
 /// A parameter, and which part of the text it is, with what stands between it and the next.

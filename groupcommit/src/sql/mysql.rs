@@ -91,12 +91,12 @@ pub(super) fn classify(error: &(dyn StdError + 'static)) -> Option<(Kind, Option
         MysqlError::Setting { .. } => (Kind::Undurable, None),
         MysqlError::ReadOnly(_) => (Kind::ReadOnly, None),
         MysqlError::Server(error) => of_client(error),
-        MysqlError::Forbidden(_) | MysqlError::Ended => (Kind::Forbidden, None),
+        MysqlError::Forbidden(_) | MysqlError::Ended | MysqlError::LeftOpen => {
+            (Kind::Forbidden, None)
+        }
         MysqlError::Several | MysqlError::Unfinished(_) => (Kind::Statement, None),
         MysqlError::Parameters { .. } => (Kind::Parameters, None),
-        MysqlError::NotFinite(_) | MysqlError::Value | MysqlError::TooLarge { .. } => {
-            (Kind::Value, None)
-        }
+        MysqlError::Value(_) | MysqlError::TooLarge { .. } => (Kind::Value, None),
         MysqlError::Interrupted => (Kind::Conflict, None),
         MysqlError::Lost(_) | MysqlError::Unsettled(_) => (Kind::Lost, None),
         MysqlError::Runtime(_) => (Kind::Resources, None),

@@ -87,10 +87,10 @@ pub(super) fn classify(error: &(dyn StdError + 'static)) -> Option<(Kind, Option
     Some(match error.downcast_ref::<PostgresError>()? {
         PostgresError::Url(_) => (Kind::Url, None),
         PostgresError::Connect { source, .. } => of_connecting(source.as_ref()),
-        PostgresError::Setting { .. } | PostgresError::TooOld(_) => (Kind::Undurable, None),
-        PostgresError::Replica(_) => (Kind::ReadOnly, None),
+        PostgresError::Setting { .. } | PostgresError::TooOld { .. } => (Kind::Undurable, None),
+        PostgresError::ReadOnly(_) => (Kind::ReadOnly, None),
         PostgresError::Server(error) => of_client(error),
-        PostgresError::Forbidden(_) => (Kind::Forbidden, None),
+        PostgresError::Forbidden(_) | PostgresError::LeftOpen => (Kind::Forbidden, None),
         PostgresError::Nul => (Kind::Statement, None),
         PostgresError::Parameters { .. } => (Kind::Parameters, None),
         PostgresError::Column { .. } => (Kind::Column, None),

@@ -48,7 +48,7 @@ fn a_server_is_believed_only_with_a_certificate_that_is_trusted() {
         .unwrap();
     let url = format!("{}?ssl-mode=REQUIRED", servers.url());
     let certificate = fs::read(folder.join("server.crt")).unwrap();
-    let db = Database::options().root_certificates([certificate]).open(&url).unwrap();
+    let db = Database::options().tls(vec![certificate]).open(&url).unwrap();
     let cipher = vec![Statement::new("SHOW SESSION STATUS LIKE 'Ssl_cipher'", [])];
     let rows = db.submit_statements(cipher).wait().unwrap().remove(0).rows;
     assert!(matches!(&rows[0][1], Value::Text(cipher) if !cipher.is_empty()), "{rows:?}");

@@ -58,7 +58,7 @@ fn a_writer_that_meets_a_replica_waits_for_it_to_be_promoted() {
     // Who opens a database learns of it at once.
     let since = Instant::now();
     let refused = open();
-    assert!(matches!(refused, Err(Error::Replica(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::ReadOnly(_))), "{refused:?}");
     assert!(since.elapsed() < FOREVER / 2);
     let met_before = proxy.connections();
     let mut ticket = db.submit_statements(vec![insert(2)]);

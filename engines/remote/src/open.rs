@@ -1,0 +1,138 @@
+//! Opening a database.
+
+use std::{fmt, time::Duration};
+
+use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+
+use crate::{
+    Database, Error, Protocol, Purpose, Readers as _, Sizes, database::Inner, engine::Writer,
+    flusher::Flusher,
+};
+
+/// Options for opening a database.
+#[derive(Clone)]
+pub struct Options<P: Protocol> {
+    readers: usize,
+    limits: Limits,
+    formation: Formation,
+    reconnect_max: Duration,
+    settle_max: Duration,
+    tls: Option<P::Tls>,
+}
+
+impl<P: Protocol> fmt::Debug for Options<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").finish_non_exhaustive()
+    }
+}
+
+impl<P: Protocol> Default for Options<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Protocol> Options<P> {
+    /// The defaults: two connections for reads, [`Limits::default`], 10 s to reconnect, 30 s to find
+    /// out what became of a lost commit.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            readers: 2,
+            limits: Limits::default(),
+            formation: Formation::default(),
+            reconnect_max: Duration::from_secs(10),
+            settle_max: Duration::from_secs(30),
+            tls: None,
+        }
+    }
+
+    /// How many connections reads share (default: 2). One more connection writes, and one more is
+    /// opened for [`Database::read_durable`] and [`Database::exclusive`].
+    #[must_use]
+    pub fn readers(mut self, connections: usize) -> Self {
+        self.readers = connections.max(1);
+        self
+    }
+
+    /// How much may be in flight at once.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How groups are formed.
+    #[doc(hidden)] // For experiments.
+    #[must_use]
+    pub fn formation(mut self, formation: Formation) -> Self {
+        self.formation = formation;
+        self
+    }
+
+    /// How long to reconnect, with growing pauses, before waiting transactions are
+    /// [not run](groupcommit_core::NotRun::Unavailable) (default: 10 s).
+    #[must_use]
+    pub fn reconnect_max(mut self, time: Duration) -> Self {
+        self.reconnect_max = time;
+        self
+    }
+
+    /// How long to ask what became of a commit whose connection was lost, before its tickets resolve
+    /// to [unknown](groupcommit_core::Unknown) (default: 30 s). The server is asked at least once, and
+    /// replicas that have yet to confirm the commit get at least 1 s.
+    #[must_use]
+    pub fn settle_max(mut self, time: Duration) -> Self {
+        self.settle_max = time;
+        self
+    }
+
+    /// What TLS trusts, in place of the system's certificates and of what the URL says. To encrypt
+    /// connections on the loopback too, ask for TLS in the URL.
+    #[must_use]
+    pub fn tls(mut self, trusted: P::Tls) -> Self {
+        self.tls = Some(trusted);
+        self
+    }
+
+    /// Connects to the server at `url`. The engine's crate describes the URL.
+    ///
+    /// # Durability
+    ///
+    /// The server's settings that make a commit durable are checked here and at every later
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] says why the promises could not be kept on this server.
+    pub fn open(&self, url: &str) -> Result<Database<P>, Error<P>> {
+        let protocol = P::parse(url, self.tls.as_ref())?;
+        let mut session = protocol.connect(Purpose::Write)?;
+        let mut memory = P::Memory::default();
+        protocol.begin_writing(&mut memory, &mut session)?;
+        let warnings = P::warnings(&session);
+        for warning in &warnings {
+            tracing::warn!(server = protocol.shown(), "{warning}");
+        }
+        let settings = Settings {
+            limits: self.limits,
+            label: protocol.shown(),
+            formation: self.formation,
+            ..Settings::default()
+        };
+        let has_barrier = P::has_barrier(&session);
+        let writer = Writer {
+            flusher: Flusher::new(protocol.clone(), self.reconnect_max, has_barrier),
+            protocol: protocol.clone(),
+            session: Some(session),
+            memory,
+            reconnect_max: self.reconnect_max,
+            settle_max: self.settle_max,
+            sizes: Sizes::new(1),
+        };
+        let readers = P::Readers::new(protocol.clone(), self.readers);
+        let pipeline = Pipeline::new(writer, settings);
+        let settle_max = self.settle_max;
+        Ok(Database::new(Inner { readers, pipeline, protocol, settle_max, has_barrier, warnings }))
+    }
+}
