@@ -13,8 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Durable transactions at the speed of groups: every record is committed and flushed on its own
-/// account, and whatever waits at the same moment shares one flush.
+/// Fast durable writes: concurrent transactions share one commit and one fsync
 #[derive(Parser)]
 #[command(name = "groupcommit", version, max_term_width = 100)]
 struct Arguments {
@@ -25,7 +24,7 @@ struct Arguments {
 /// What the program can do.
 #[derive(Subcommand)]
 enum Command {
-    /// Load CSV, NDJSON or SQL lines into a SQLite table, every record its own durable transaction
+    /// Load CSV, NDJSON or SQL into a database, every record its own durable transaction
     Ingest(Box<ingest::Options>),
     #[cfg(feature = "serve")]
     Serve(serve::Options),

@@ -1,4 +1,4 @@
-//! A disk that runs full in the middle of an ingest, and a log that vanishes under it.
+//! A disk that runs full in the middle of an ingest, and a log or a database that vanishes under it.
 
 mod common;
 
@@ -105,4 +105,28 @@ fn a_log_that_vanishes_leaves_the_outcome_unknown_which_is_exit_code_3() {
     assert_eq!(ended.summary()["outcome"], "unknown");
     place.run_with(&["-t", "t", "--resume"], b"a\n1\n2\n3\n4\n").expect(0);
     assert_eq!(place.column("SELECT a FROM t"), ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn a_database_that_is_deleted_amid_an_ingest_is_no_success() {
+    let place = Place::new();
+    let mut child = place
+        .ingest(&["-t", "t", "--sample", "1", "--json"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"a\n1\n2\n").expect("writes");
+    wait_for_position(&place, &mut child, 2);
+    for ending in ["", "-wal", "-shm"] {
+        std::fs::remove_file(place.path(&format!("test.db{ending}"))).expect("removes");
+    }
+    input.write_all(b"3\n4\n").expect("writes");
+    drop(input);
+    let ended = Ended::from(child.wait_with_output().expect("ends"));
+    let summary = ended.summary();
+    assert_eq!((&summary["outcome"], &summary["durable"]), (&"unknown".into(), &false.into()));
+    // The records that another process saw may or may not have been flushed by then.
+    assert!(summary["position"].as_u64().expect("a number") <= 2, "{ended:#?}");
+    ended.expect(3).says("test.db");
 }
