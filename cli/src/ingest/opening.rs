@@ -212,7 +212,10 @@ fn shape(
         let is_typed = |found: &Found| {
             options.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(&found.name))
         };
-        notes = found.iter().filter(|found| !is_typed(found)).filter_map(Found::why_text).collect();
+        if target.engine.is_some() {
+            notes =
+                found.iter().filter(|found| !is_typed(found)).filter_map(Found::why_text).collect();
+        }
         shape.columns = found
             .into_iter()
             .map(|found| Column { kind: found.kind(), name: found.name })
