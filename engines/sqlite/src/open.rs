@@ -196,7 +196,8 @@ impl Options {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.create);
         let failed = |error| explain(path, error);
-        if recovery::distrust_cache(real).map_err(failed)? == Cache::Distrusted {
+        let cache = recovery::distrust_cache(real, self.busy_timeout).map_err(failed)?;
+        if cache == Cache::Distrusted {
             return Err(Error::StillOpen(path.to_owned()));
         }
         let mut connection = Connection::open_with_flags(real, flags).map_err(failed)?;

@@ -55,12 +55,12 @@ pub(crate) enum Cache {
 ///
 /// A log that is there while nobody has the database open was left by a process that died, or after
 /// a failure. Where others have it open, it is theirs: they have read it already, unless this process
-/// knows of a failure.
+/// knows of a failure; then it waits for so long until nobody has it open.
 ///
 /// # Errors
 ///
 /// What SQLite says.
-pub(crate) fn distrust_cache(path: &Path) -> rusqlite::Result<Cache> {
+pub(crate) fn distrust_cache(path: &Path, wait: Duration) -> rusqlite::Result<Cache> {
     let known = Identity::of(path).ok().filter(|database| distrusted().contains(database));
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let Ok(alone) = Connection::open_with_flags(path, flags) else { return Ok(Cache::Trusted) };
@@ -69,7 +69,7 @@ pub(crate) fn distrust_cache(path: &Path) -> rusqlite::Result<Cache> {
         return Ok(Cache::Trusted);
     }
     alone.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    alone.busy_timeout(Duration::ZERO)?;
+    alone.busy_timeout(if known.is_some() { wait } else { Duration::ZERO })?;
     // Before the first look at the log: so its index is in this connection's own memory, and nobody
     // else ever sees what is read of the log here.
     alone.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -155,7 +155,7 @@ mod tests {
         let path = with_log(folder.path());
         let log = path.with_extension("db-wal");
         assert!(ffi::is_cached(&log, 0).unwrap() && ffi::is_cached(&path, 0).unwrap());
-        distrust_cache(&path).unwrap();
+        distrust_cache(&path, Duration::ZERO).unwrap();
         assert!(!ffi::is_cached(&log, 0).unwrap() && !ffi::is_cached(&path, 0).unwrap());
         assert_eq!(rows(&path), 1);
     }
@@ -184,7 +184,7 @@ mod tests {
     fn the_log_stays_and_nobody_is_kept_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = with_log(folder.path());
-        distrust_cache(&path).unwrap();
+        distrust_cache(&path, Duration::ZERO).unwrap();
         assert!(path.with_extension("db-wal").metadata().unwrap().len() > 0, "it was emptied");
         let connection = Connection::open(&path).unwrap();
         connection.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2); COMMIT").unwrap();
@@ -219,7 +219,7 @@ mod tests {
         let path = with_log(folder.path());
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2)").unwrap();
-        distrust_cache(&path).unwrap();
+        distrust_cache(&path, Duration::ZERO).unwrap();
         assert!(is_locked(&path));
         let third = Connection::open(&path).unwrap();
         third.busy_timeout(Duration::ZERO).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     fn without_a_log_nothing_is_done() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("app.db");
-        distrust_cache(&path).unwrap();
+        distrust_cache(&path, Duration::ZERO).unwrap();
         assert!(!path.exists());
     }
 }

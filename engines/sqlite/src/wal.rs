@@ -349,8 +349,9 @@ mod tests {
         let path = folder.path().join("app.db");
         let db = with_table(&path);
         fail_a_flush(&db, 1);
+        let at_once = Database::options().busy_timeout(Duration::ZERO);
         for _ in 0..2 {
-            let refused = Database::open(&path).unwrap_err();
+            let refused = at_once.open(&path).unwrap_err();
             assert!(matches!(&refused, Error::StillOpen(found) if *found == path), "{refused}");
         }
         db.close().unwrap_err();

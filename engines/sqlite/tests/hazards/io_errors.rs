@@ -1,7 +1,7 @@
 //! Input and output errors without the rights of an administrator: a limit on the size of files
 //! makes writes fail. It belongs to the process, so each of these tests runs in one of its own.
 
-use std::{env, process::Command};
+use std::{env, process::Command, time::Duration};
 
 use groupcommit_sqlite::{
     Database, Error, Failure, NotRun,
@@ -98,7 +98,8 @@ fn a_failed_checkpoint_in_an_exclusive_is_final_also_behind_another_error() {
         assert!(matches!(unknown, Err(Failure::Unknown(_))), "{unknown:?}");
         limit_files(u64::MAX);
         assert!(is_refused(&test.db));
-        let refused = Database::open(&test.path).unwrap_err();
+        let at_once = Database::options().busy_timeout(Duration::ZERO);
+        let refused = at_once.open(&test.path).unwrap_err();
         assert!(matches!(refused, Error::StillOpen(_)), "{refused}");
         test.db.close().unwrap_err();
         assert!(std::fs::metadata(test.wal_path()).unwrap().len() > 400_000, "it was emptied");
