@@ -256,6 +256,7 @@ impl Guard {
 pub(crate) fn changes_temp(context: &AuthContext<'_>) -> bool {
     let only_looks = match context.action {
         AuthAction::Read { .. } | AuthAction::Select | AuthAction::Function { .. } => true,
+        AuthAction::Pragma { .. } => is_harmless_pragma(context),
         // Whatever is renamed in the database is renamed in what is temporary too.
         AuthAction::Update { table_name, .. } => table_name == "sqlite_temp_master",
         _ => false,

@@ -183,6 +183,7 @@ fn pragmas_and_vacuum_have_the_connection_alone() {
     let mut client = server.client();
     client.execute("CREATE TABLE t (a TEXT)").unwrap();
     assert_eq!(client.column("SELECT name FROM pragma_table_info('t')"), ["a"]);
+    assert_eq!(client.column("PRAGMA temp.table_info(t)"), Vec::<Value>::new());
     assert_eq!(client.column("PRAGMA user_version"), ["0"]);
     client.execute("PRAGMA user_version = 7").unwrap();
     assert_eq!(client.column("PRAGMA user_version"), ["7"]);
