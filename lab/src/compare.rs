@@ -1,12 +1,12 @@
 //! Two runs side by side: what a change did, on one machine.
 
-use comfy_table::Cell;
-
 use crate::error::LabError;
 use crate::measurement::{Measurement, Results};
 use crate::quality::{is_same_setting, same_machine};
+use crate::report::model::Table;
+use crate::report::number::{grouped, ratio, significant};
+use crate::report::text;
 use crate::statistics::Spread;
-use crate::table::{align_right, grouped, new_table, none, ratio, significant};
 
 /// A table of the settings that both runs have, with medians and the ratio of the second run to the
 /// first.
@@ -16,18 +16,19 @@ use crate::table::{align_right, grouped, new_table, none, ratio, significant};
 /// in common.
 pub fn comparison(before: &Results, after: &Results) -> Result<String, LabError> {
     same_machine(&before.environment, &after.environment).map_err(LabError::Options)?;
-    let mut table = new_table([
-        "experiment",
-        "condition",
-        "batch",
-        "in\nflight",
-        "threads",
-        "setting",
-        "rows/s\nbefore",
-        "rows/s\nafter",
-        "after /\nbefore",
-        "wait p99\nafter /\nbefore",
-    ]);
+    let columns = [
+        ("experi\u{ad}ment", ""),
+        ("condition", ""),
+        ("batch", ""),
+        ("in flight", ""),
+        ("threads", ""),
+        ("setting", ""),
+        ("rows/s before", ""),
+        ("rows/s after", ""),
+        ("after ÷ before", ""),
+        ("wait p99, after ÷ before", ""),
+    ];
+    let mut rows = Vec::new();
     let mut seen: Vec<&Measurement> = Vec::new();
     for first in &before.measurements {
         if seen.iter().any(|other| is_same_setting(other, first)) {
@@ -42,26 +43,23 @@ pub fn comparison(before: &Results, after: &Results) -> Result<String, LabError>
         let Some(rows_after) = median(after, rows_per_second) else { continue };
         seen.push(first);
         let rows_before = median(before, rows_per_second);
-        table.add_row(
-            [
-                first.experiment.clone(),
-                first.condition.to_string(),
-                grouped(first.batch as f64),
-                grouped(first.in_flight as f64),
-                grouped(first.threads as f64),
-                variant(first),
-                rows_before.map_or_else(none, grouped),
-                grouped(rows_after),
-                ratio(rows_after, rows_before),
-                median(after, p99).map_or_else(none, |after| ratio(after, median(before, p99))),
-            ]
-            .map(Cell::new),
-        );
+        rows.push(vec![
+            first.experiment.clone(),
+            first.condition.to_string(),
+            grouped(first.batch as f64),
+            grouped(first.in_flight as f64),
+            grouped(first.threads as f64),
+            variant(first),
+            grouped(rows_before.unwrap_or(f64::NAN)),
+            grouped(rows_after),
+            ratio(rows_after, rows_before),
+            ratio(median(after, p99).unwrap_or(f64::NAN), median(before, p99)),
+        ]);
     }
     if seen.is_empty() {
         return Err(LabError::Options("The two runs have no setting in common.".to_owned()));
     }
-    align_right(&mut table);
+    let table = text::table(&Table::new("", &columns).with_rows(rows));
     let commit = |results: &Results| {
         let commit = &results.environment.git_commit;
         commit.get(..12).unwrap_or(commit).to_owned()
@@ -90,7 +88,7 @@ mod tests {
     use crate::measurement::tests::example;
 
     fn results(measurements: Vec<Measurement>) -> Results {
-        Results { environment: Environment::example(), measurements }
+        Results { title: None, environment: Environment::example(), measurements }
     }
 
     #[test]

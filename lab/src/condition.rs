@@ -244,6 +244,39 @@ impl Condition {
         }
     }
 
+    /// Who commits, and how, in a few words.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Default => {
+                "SQLite as it comes: rollback journal, `synchronous=FULL`, one commit per call"
+            }
+            Self::Wal => "SQLite with a write-ahead log, `synchronous=FULL`, one commit per call",
+            Self::WalNormal => {
+                "SQLite with a write-ahead log, `synchronous=NORMAL`, one commit per call"
+            }
+            Self::GroupcommitBlocking => "groupcommit, callers that wait for each transaction",
+            Self::GroupcommitAsync => "groupcommit, callers that keep many transactions in flight",
+            Self::Shared => {
+                "threads that share one SQLite connection (write-ahead log, `synchronous=FULL`)"
+            }
+            Self::Connections => "used directly, one commit per call, over many connections",
+            Self::Merged => "groupcommit, threads that wait for each transaction",
+            Self::Sync => "the engine's own synced commit, one per call",
+            Self::SyncThreads => "the same from many threads, whose commits the engine may merge",
+            Self::Batched => "the engine's own synced commit of 1,000 rows, batched by hand",
+            Self::NoWal => "RocksDB without a log: the end of the process loses data",
+            Self::WalNosync => "RocksDB with a log that is not flushed",
+            Self::WalSync => "RocksDB with a log that every write flushes",
+            Self::Groupcommit => "groupcommit, many transactions in flight",
+            Self::OneConnection => "used directly, one commit per call, over one connection",
+            Self::Blocking => "a blocking client, a connection per request",
+            Self::BlockingPool => "a blocking client, a pool of connections",
+            Self::AsyncPool => "an asynchronous client, a pool of connections",
+            Self::Bridge => "the blocking client behind groupcommit's bounded bridge",
+        }
+    }
+
     /// Whether an acknowledged transaction survives a power cut, on a device that honours flushes.
     #[must_use]
     pub fn is_durable(self) -> bool {

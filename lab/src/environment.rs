@@ -46,6 +46,7 @@ pub struct Environment {
     pub build_profile: String,
     /// What the lab's own clock and bookkeeping cost a transaction, in nanoseconds, measured at the
     /// start.
+    #[serde(default = "crate::statistics::unknown")]
     pub lab_cost_ns_per_transaction: f64,
     /// What makes the figures less than they seem.
     pub warnings: Vec<String>,

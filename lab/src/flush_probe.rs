@@ -33,6 +33,7 @@ pub struct FlushPercentiles {
     /// Median.
     pub p50: f64,
     /// 99th percentile.
+    #[serde(default = "crate::statistics::unknown")]
     pub p99: f64,
 }
 

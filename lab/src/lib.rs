@@ -3,14 +3,14 @@
 //!
 //! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`], [`web`], or
 //! [`all`] of them) carries a workload ([`workload`]) to each of its settings ([`setting`]) and saves
-//! records ([`measurement`]) together with the environment ([`environment`]) they belong to; tables
-//! ([`table`]), warnings ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
+//! records ([`measurement`]) together with the environment ([`environment`]) they belong to. Warnings
+//! ([`quality`]) and a report ([`mod@report`]) are made from the records alone.
 //!
 //! ```text
 //! workload, ──► driver, ──► engine: sqlite, lmdb, ... ────► completions ──► measure
 //! operations    open_loop       (conditions)                (per thread)   (verify, statistics)
 //!                                                                               │
-//!               table, quality, report  ◄──  measurement (results.json)  ◄── session
+//!                     quality, report  ◄──  measurement (results.json)  ◄── session
 //! ```
 //!
 //! Two times are recorded and never mixed up: *latency*, what a caller waits from submit to
@@ -52,7 +52,6 @@ mod session;
 pub mod setting;
 mod sqlite;
 pub mod statistics;
-pub mod table;
 pub mod threads;
 pub mod wal;
 pub mod web;

@@ -10,14 +10,14 @@ use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
-use clap::{Parser, Subcommand};
+use anyhow::Context as _;
+use clap::{Parser, Subcommand, ValueEnum};
 use groupcommit_lab::all::run_all;
 use groupcommit_lab::compare::comparison;
 use groupcommit_lab::load::run_load;
 use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
 use groupcommit_lab::mixed::run_mixed;
-use groupcommit_lab::report::write_report;
-use groupcommit_lab::table::{describe, tables};
+use groupcommit_lab::report::{load_all, markdown, model::Report, text, write_page};
 use groupcommit_lab::threads::run_threads;
 use groupcommit_lab::wal::run_wal;
 use groupcommit_lab::web::run_web;
@@ -60,27 +60,42 @@ enum Command {
         after: PathBuf,
     },
 
-    /// Draw records as a page with charts and tables
+    /// Show records as text, as a page with charts, or as Markdown
     ///
-    /// Writes report.html, one file that needs no network and no script; the findings and first
-    /// tables as summary.md, the charts as charts/*.svg and the records as csv/*.csv. Each folder
-    /// becomes a chapter; nothing is compared between chapters.
+    /// Nothing is measured and no record is changed. With --format html, the folder given by --out gets
+    /// report.html, one file that needs no network and no script, the charts as charts/*.svg and the
+    /// records as csv/*.csv. Nothing is compared between records.
     Report {
-        /// Folders with results.json, as given by --out
-        #[arg(value_name = "DIR", required = true)]
-        folders: Vec<PathBuf>,
+        /// Folders given by --out, or files of records
+        #[arg(value_name = "RECORDS", required = true)]
+        records: Vec<PathBuf>,
 
-        /// Folder for the report [default: the first DIR]
-        #[arg(long, value_name = "DIR")]
+        /// How to show them
+        #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Html)]
+        format: Format,
+
+        /// Folder for html [default: the first RECORDS]; file for text and markdown [default: standard
+        /// output]
+        #[arg(long, value_name = "PATH")]
         out: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// Findings and tables for a terminal
+    Text,
+    /// A page with charts
+    Html,
+    /// Findings and tables for a document
+    Markdown,
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Measure(experiment) => measure(&experiment),
         Command::Compare { before, after } => compare(&before, &after),
-        Command::Report { folders, out } => report(&folders, out.as_deref()),
+        Command::Report { records, format, out } => report(&records, format, out.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -96,9 +111,22 @@ fn compare(before: &Path, after: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn report(folders: &[PathBuf], out: Option<&Path>) -> anyhow::Result<()> {
-    let report = write_report(folders, out.unwrap_or(&folders[0]))?;
-    say(io::stdout(), &report.page.display().to_string());
+fn report(records: &[PathBuf], format: Format, out: Option<&Path>) -> anyhow::Result<()> {
+    let runs = load_all(records)?;
+    let shown = match format {
+        Format::Html => {
+            let page = write_page(&runs, out.unwrap_or(&records[0]))?;
+            say(io::stdout(), &page.display().to_string());
+            return Ok(());
+        }
+        Format::Text => text::report(&Report::of(&runs)),
+        Format::Markdown => markdown::report(&Report::of(&runs), "Measured", ""),
+    };
+    if let Some(path) = out {
+        return fs::write(path, shown)
+            .with_context(|| format!("could not write {}", path.display()));
+    }
+    say(io::stdout(), shown.trim_end());
     Ok(())
 }
 
@@ -149,7 +177,7 @@ fn run(
         progress(event);
     };
     let results = experiment(&mut observe)?;
-    say(io::stdout(), &tables(&results));
+    say(io::stdout(), &text::run(&results));
     say(io::stderr(), &format!("records: {}", common.out.join(RESULTS_FILE).display()));
     Ok(())
 }
@@ -178,7 +206,8 @@ fn clean_up_when_interrupted(
 fn progress(event: Event<'_>) {
     let line = match event {
         Event::Prepared(environment, folder) => {
-            let mut text = format!("{}\ndatabases in {}", describe(environment), folder.display());
+            let mut text =
+                format!("{}\ndatabases in {}", text::describe(environment), folder.display());
             for warning in &environment.warnings {
                 text.push_str("\nwarning: ");
                 text.push_str(warning);

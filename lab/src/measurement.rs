@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::environment::Environment;
 use crate::error::LabError;
-use crate::statistics::LatencyMs;
+use crate::statistics::{LatencyMs, unknown};
 
 /// The name of the file of records in the folder given by `--out`.
 pub const RESULTS_FILE: &str = "results.json";
@@ -19,6 +19,9 @@ pub const RESULTS_FILE: &str = "results.json";
 /// Everything that one run of the lab has recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
+    /// What a report calls the run, where the engine alone would not tell it from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Where it was measured, and with what.
     pub environment: Environment,
     /// In the order measured.
@@ -60,8 +63,10 @@ pub struct Measurement {
     /// [`effective_throughput_1ms`](crate::statistics::effective_throughput_1ms).
     pub effective_throughput_1ms: f64,
     /// CPU time of the process in user mode while the clock ran, the lab's own included.
+    #[serde(default = "unknown")]
     pub cpu_user_seconds: f64,
     /// CPU time of the process in the kernel while the clock ran.
+    #[serde(default = "unknown")]
     pub cpu_system_seconds: f64,
     /// Transactions a group, on average; 1 where each call commits for itself.
     pub group_transactions_mean: f64,
@@ -69,11 +74,12 @@ pub struct Measurement {
     pub flushes: Option<u64>,
     /// Rows found at the end by a fresh connection.
     pub verified_rows: u64,
-    /// One point every 10,000 rows, and one at the end.
+    /// One point every 10,000 rows, and one at the end; condensed records have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub progress: Vec<ProgressPoint>,
     /// The latency at each of [`QUANTILES`](crate::statistics::QUANTILES), as `[quantile, ms]`: for
     /// percentile curves and box plots.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_percentiles_ms: Vec<(f64, f64)>,
     /// `load`: how groups were formed, such as `adaptive`, `group 64` or `delay 1 ms`. `wal`: the benchmark.
     /// `web`: `normal`, `high` or `at once`.
@@ -204,13 +210,31 @@ impl Results {
     /// # Errors
     /// When there is no such file, or it does not hold records of this version.
     pub fn load(folder: &Path) -> Result<Self, LabError> {
-        let path = folder.join(RESULTS_FILE);
-        let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
+        Self::load_file(&folder.join(RESULTS_FILE))
+    }
+
+    /// Reads records from the file at `path`.
+    ///
+    /// # Errors
+    /// When there is no such file, or it does not hold records of this version.
+    pub fn load_file(path: &Path) -> Result<Self, LabError> {
+        let text = fs::read_to_string(path).map_err(LabError::io("read", path))?;
         serde_json::from_str(&text).map_err(|source| LabError::Record {
             action: "read",
-            path,
+            path: path.to_owned(),
             source,
         })
+    }
+
+    /// Without the series and percentiles, which make up most of a file: what a repository keeps.
+    #[must_use]
+    pub fn condensed(mut self) -> Self {
+        for measurement in &mut self.measurements {
+            measurement.progress.clear();
+            measurement.latency_percentiles_ms.retain(|&(quantile, _)| quantile <= 0.0);
+            measurement.read_latency_percentiles_ms = None;
+        }
+        self
     }
 }
 
@@ -318,6 +342,7 @@ pub(crate) mod tests {
     fn records_read_back_as_they_were_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let results = Results {
+            title: None,
             environment: Environment::example(),
             measurements: vec![
                 example(Condition::Default, 1, 1e4 / 3.0),

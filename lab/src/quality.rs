@@ -124,26 +124,6 @@ pub fn same_machine(one: &Environment, other: &Environment) -> Result<(), String
     compare("build", one.build_profile.clone(), other.build_profile.clone())
 }
 
-/// The median, over the repeats that both have, of the one's figure divided by the other's.
-///
-/// Repeats of the same number were measured in the same round, so whatever disturbed the machine for
-/// longer than a round falls on both sides of each ratio. `None` without such repeats, or when a
-/// divisor is not positive.
-pub(crate) fn paired_ratio(
-    ours: &[&Measurement],
-    theirs: &[&Measurement],
-    figure: fn(&Measurement) -> f64,
-) -> Option<f64> {
-    let ratios = ours.iter().filter_map(|our| {
-        let their = theirs.iter().find(|their| their.repeat == our.repeat)?;
-        Some((figure(our), figure(their)))
-    });
-    let ratios: Vec<_> = ratios.collect();
-    let positive = ratios.iter().all(|&(_, their)| their > 0.0);
-    let spread = Spread::of(ratios.into_iter().map(|(our, their)| our / their))?;
-    positive.then_some(spread.median)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +131,7 @@ mod tests {
     use crate::measurement::tests::example;
 
     fn results(measurements: Vec<Measurement>) -> Results {
-        Results { environment: Environment::example(), measurements }
+        Results { title: None, environment: Environment::example(), measurements }
     }
 
     #[test]
@@ -184,22 +164,6 @@ mod tests {
         assert!(found.len() == 1 && found[0].contains("1 of 1 settings"), "{found:?}");
         let simulated = Measurement { flush_delay_ms: Some(1.0), ..fast };
         assert!(warnings(&results(vec![slow, simulated])).is_empty());
-    }
-
-    #[test]
-    fn ratios_are_made_round_by_round() {
-        let record = |repeat, rows_per_second| Measurement {
-            repeat,
-            ..example(Condition::Wal, 1, rows_per_second)
-        };
-        // Slow and fast rounds; the medians alone would say 1.0.
-        let ours = [record(1, 200.0), record(2, 1_000.0), record(3, 2_000.0)];
-        let theirs = [record(3, 1_000.0), record(2, 500.0), record(1, 1_000.0)];
-        let (ours, theirs): (Vec<_>, Vec<_>) = (ours.iter().collect(), theirs.iter().collect());
-        assert_eq!(paired_ratio(&ours, &theirs, |m| m.rows_per_second), Some(2.0));
-        assert_eq!(paired_ratio(&ours[..1], &theirs[..1], |m| m.rows_per_second), None);
-        let nothing = record(1, 0.0);
-        assert_eq!(paired_ratio(&ours[..1], &[&nothing], |m| m.rows_per_second), None);
     }
 
     #[test]

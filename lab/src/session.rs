@@ -187,7 +187,7 @@ impl<'a> Session<'a> {
         let environment =
             Environment::record(databases.path(), common.command_line.clone(), server)?;
         observe(Event::Prepared(&environment, databases.path()));
-        let results = Results { environment, measurements: Vec::new() };
+        let results = Results { title: None, environment, measurements: Vec::new() };
         Ok(Self { common, databases, results, saved: None, observe })
     }
 

@@ -28,13 +28,21 @@ pub struct LatencyMs {
     /// Median.
     pub p50: f64,
     /// 90th percentile.
+    #[serde(default = "unknown")]
     pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
     /// 99.9th percentile.
+    #[serde(default = "unknown")]
     pub p999: f64,
     /// The longest.
+    #[serde(default = "unknown")]
     pub max: f64,
+}
+
+/// A figure that a record does not have; it is shown as a dash.
+pub(crate) fn unknown() -> f64 {
+    f64::NAN
 }
 
 impl LatencyMs {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
-use groupcommit_lab::table::tables;
+use groupcommit_lab::report::text;
 use groupcommit_lab::threads::{ThreadsOptions, run_threads};
 use groupcommit_lab::write::{WriteOptions, run_write};
 
@@ -64,5 +64,5 @@ fn no_durable_transaction_of_any_condition_is_faster_than_the_delay() {
         .find(|m| m.condition == Condition::Default && m.simulated)
         .expect("measured");
     assert!(default.latency_percentiles_ms[0].1 >= 2.0 * DELAY_MS * 0.999);
-    assert!(tables(&written).contains("SIMULATED disk: 3 ms"));
+    assert!(text::run(&written).contains("Simulated disk: 3 ms"));
 }

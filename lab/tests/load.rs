@@ -5,7 +5,7 @@ use std::time::Duration;
 use groupcommit_lab::Common;
 use groupcommit_lab::load::{LoadOptions, run_load};
 use groupcommit_lab::measurement::Results;
-use groupcommit_lab::table::tables;
+use groupcommit_lab::report::text;
 
 #[test]
 fn every_grouping_is_measured_in_both_loops() {
@@ -50,6 +50,6 @@ fn every_grouping_is_measured_in_both_loops() {
         }
     }
     assert_eq!(results, Results::load(folder.path()).expect("loads"));
-    let text = tables(&results);
-    assert!(text.contains("closed loop") && text.contains("open loop"), "{text}");
+    let text = text::run(&results);
+    assert!(text.contains("Closed loop") && text.contains("Open loop"), "{text}");
 }

@@ -7,7 +7,7 @@ use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::measurement::Results;
 use groupcommit_lab::mixed::{MixedOptions, run_mixed};
-use groupcommit_lab::table::tables;
+use groupcommit_lab::report::text;
 use groupcommit_lab::threads::{ThreadsOptions, run_threads};
 
 /// Every operation, also on a slow disk.
@@ -44,7 +44,7 @@ fn every_condition_carries_out_the_same_operations() {
         assert!(measurement.verified_rows > 500);
     }
     assert_eq!(results, Results::load(folder.path()).expect("loads"));
-    assert!(tables(&results).contains("groupcommit-async"));
+    assert!(text::run(&results).contains("groupcommit-async"));
 }
 
 #[test]
@@ -65,6 +65,6 @@ fn threads_insert_every_document_once_under_each_condition() {
         assert_eq!(measurement.flushes.is_some(), measurement.condition == Condition::Merged);
         assert!(measurement.durable);
     }
-    let text = tables(&results);
+    let text = text::run(&results);
     assert!(Condition::THREADS.iter().all(|condition| text.contains(condition.name())), "{text}");
 }

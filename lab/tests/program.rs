@@ -30,6 +30,17 @@ fn records_of_a_run_are_compared_and_drawn() {
     let page = folder.path().join(text(&drawn.stdout).trim());
     assert_eq!(page, folder.path().join("page/report.html"));
     assert!(page.is_file());
+
+    let shown = bench(&["report", "bench-results", "--format", "text"], folder.path());
+    assert_eq!(
+        text(&shown.stdout),
+        text(&measured.stdout),
+        "a run prints the report of its records"
+    );
+    let file = ["report", "bench-results/results.json", "--format=markdown", "--out=measured.md"];
+    assert!(bench(&file, folder.path()).status.success());
+    let markdown = std::fs::read_to_string(folder.path().join("measured.md")).expect("written");
+    assert!(markdown.contains("| groupcommit-async |"), "{markdown}");
 }
 
 #[test]

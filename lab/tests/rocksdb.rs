@@ -5,8 +5,7 @@ mod keyed;
 use std::time::Duration;
 
 use groupcommit_lab::engine::Engine;
-use groupcommit_lab::report::write_report;
-use groupcommit_lab::table::tables;
+use groupcommit_lab::report::{load_all, text, write_page};
 use groupcommit_lab::wal::{WalOptions, run_wal};
 
 keyed_cases!(Engine::Rocksdb);
@@ -44,11 +43,12 @@ fn the_price_of_the_log_is_recorded_and_drawn() {
         }
         assert_eq!(wal.log_flush_seconds > 0.0, !reads && (of("wal-sync") || of("groupcommit")));
     }
-    let text = tables(&results);
-    assert!(text.contains("x no-wal") && text.contains("fillrandom"), "{text}");
+    let text = text::run(&results);
+    assert!(text.contains("no-wal") && text.contains("fillrandom"), "{text}");
     let out = tempfile::tempdir().expect("a folder");
-    let report = write_report(&[folder.path().to_owned()], out.path()).expect("draws");
-    let page = std::fs::read_to_string(report.page).expect("reads");
+    let runs = load_all(&[folder.path().to_owned()]).expect("reads");
+    let page = write_page(&runs, out.path()).expect("draws");
+    let page = std::fs::read_to_string(page).expect("reads");
     assert!(
         page.contains("180.22") && page.contains("groupcommit made"),
         "the figures are missing"

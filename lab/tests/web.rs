@@ -3,9 +3,8 @@
 use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
-use groupcommit_lab::report::{REPORT_FILE, write_report};
+use groupcommit_lab::report::{load_all, text, write_page};
 use groupcommit_lab::setting::Queries;
-use groupcommit_lab::table::tables;
 use groupcommit_lab::web::{WebOptions, run_web};
 
 #[test]
@@ -36,11 +35,11 @@ fn every_request_is_answered_within_the_bound_of_connections() {
             assert!(peak <= 5 + 2, "{condition} {setting}: {peak}");
         }
     }
-    let text = tables(&results);
-    assert!(text.contains("web: requests") && text.contains("at once"), "{text}");
-    write_report(&[folder.path().to_owned()], folder.path()).expect("draws");
-    let page = std::fs::read_to_string(folder.path().join(REPORT_FILE)).expect("reads");
+    let text = text::run(&results);
+    assert!(text.contains("Requests of a web application") && text.contains("at once"), "{text}");
+    let runs = load_all(&[folder.path().to_owned()]).expect("reads");
+    let page = write_page(&runs, folder.path()).expect("draws");
+    let page = std::fs::read_to_string(page).expect("reads");
     assert!(page.contains("Requests of a web application") && page.contains("59.5"));
     assert!(folder.path().join("charts/web-done.svg").exists());
-    assert!(folder.path().join("charts/web-at-once.svg").exists());
 }

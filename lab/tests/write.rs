@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::measurement::{Measurement, Results};
-use groupcommit_lab::table::tables;
+use groupcommit_lab::report::text;
 use groupcommit_lab::write::{WriteOptions, run_write};
 use groupcommit_lab::{Common, Event};
 
@@ -87,7 +87,7 @@ fn all_conditions_write_verify_and_record_every_row() {
     );
     let loaded = Results::load(folder.path()).expect("loads");
     assert!(loaded == results, "the records differ from what was measured");
-    let table = tables(&loaded);
+    let table = text::run(&loaded);
     for condition in Condition::ALL {
         assert!(table.contains(condition.name()), "{table}");
     }

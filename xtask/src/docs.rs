@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{
+    measure,
     program::{self, Programs},
     root::{documents, read, root},
 };
@@ -63,7 +64,11 @@ pub(crate) fn check() -> Result<()> {
         sources::check_paths(&path, &document, &mut problems);
         sources::check_versions(&path, &text, &mut problems)?;
     }
-    sources::check_map(&mut problems)?;
+    for (path, fresh) in measure::files()? {
+        if read(path).ok().as_ref() != Some(&fresh) {
+            problems.push(Problem::new(Path::new(path), 1, "stale; run `cargo xtask docs`"));
+        }
+    }
     sources::check_promises(&mut problems)?;
     transcript::check(program, &mut problems)?;
     if problems.is_empty() {
@@ -78,6 +83,9 @@ pub(crate) fn check() -> Result<()> {
 /// Writes the generated parts.
 pub(crate) fn write() -> Result<()> {
     let program = program::groupcommit(false)?;
+    for (path, fresh) in measure::files()? {
+        fs::write(root().join(path), fresh).with_context(|| format!("cannot write {path}"))?;
+    }
     for path in documents()? {
         let text = read(&path)?;
         let fresh = blocks::fill(&path, &text, &program)?;

@@ -5,7 +5,6 @@ mod history;
 mod overload;
 
 use std::{
-    fmt::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -13,11 +12,11 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use groupcommit_lab::environment::Environment;
+use groupcommit_lab::report::number;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{history::HistoryRun, overload::OverloadRun};
-use crate::measured::{self, Place, grouped};
+use crate::records::{self, Dated, grouped};
 
 /// The records of the last run that was saved.
 const RECORDS: &str = "docs/measured/endurance.json";
@@ -48,7 +47,6 @@ pub(crate) struct Options {
 /// What a run came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Endurance {
-    environment: Place,
     history: HistoryRun,
     /// With one arena of the allocator.
     overload: OverloadRun,
@@ -67,8 +65,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("{}", serde_json::to_string(&overload::run(folder.path(), &load)?)?);
         return Ok(());
     }
-    let command = format!("cargo xtask endure --seconds {}", options.seconds);
-    let environment = Environment::record(folder.path(), command, None)?;
     let overload = overload_apart(&program, folder.path(), overload_seconds, Some(1))?;
     println!("{}", serde_json::to_string_pretty(&overload)?);
     let overload_in_arenas = overload_apart(&program, folder.path(), overload_seconds, None)?;
@@ -77,15 +73,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let history = history::run(folder.path(), &load)?;
     println!("{}", serde_json::to_string_pretty(&history)?);
     if options.save {
-        let environment = environment.into();
-        let records = Endurance {
-            environment,
-            history,
-            overload,
-            overload_in_arenas: Some(overload_in_arenas),
-        };
-        measured::save(RECORDS, &records)?;
-        crate::docs::write()?;
+        let overload_in_arenas = Some(overload_in_arenas);
+        records::publish(RECORDS, Endurance { history, overload, overload_in_arenas })?;
     }
     Ok(())
 }
@@ -116,76 +105,81 @@ fn overload_apart(
 
 /// The tables of the documentation.
 pub(crate) fn tables() -> Result<String> {
-    let Endurance { environment, history, overload, overload_in_arenas } = measured::load(RECORDS)?;
+    let Dated { place, record } = records::load::<Dated<Endurance>>(RECORDS)?;
+    let Endurance { history, overload, overload_in_arenas } = record;
     ensure!(history.violations == 0, "a run with violations was saved");
-    let mut text = format!(
-        "{}The machine was shared with other work: the figures of time are no measure of speed.\n\n",
-        environment.sentence()
-    );
-    text.push_str("| readers and writers under the history checker | |\n|---|---|\n");
-    let mut row = |what: &str, value: String| writeln!(text, "| {what} | {value} |");
-    row("time", format!("{:.0} s", history.seconds))?;
-    row("writers, readers", format!("{}, {}", history.writers, history.readers))?;
-    row("commits", grouped(history.commits))?;
-    row("writes that failed on purpose", grouped(history.failed))?;
-    row("reads, durable reads", pair(history.reads, history.durable_reads))?;
-    row("reads that saw a commit not resolved yet", grouped(history.reads_beside_commits))?;
-    row("rounds, each checked", grouped(history.rounds))?;
-    row("violations", history.violations.to_string())?;
-    row("flushes, engine commits", pair(history.flushes, history.engine_commits))?;
-    row("log at the end of a round, at most, frames", grouped(history.wal_frames_max))?;
-    row(
-        "longest wait for a write, a read",
-        waits(&history.longest_write_ms, &history.longest_read_ms),
-    )?;
-    text.push_str("\n| overload | |\n|---|---|\n");
-    let mut row = |what: &str, value: String| writeln!(text, "| {what} | {value} |");
+    let checked = [
+        ("time", format!("{:.0} s", history.seconds)),
+        ("writers, readers", format!("{}, {}", history.writers, history.readers)),
+        ("commits", grouped(history.commits)),
+        ("writes that failed on purpose", grouped(history.failed)),
+        ("reads, durable reads", pair(history.reads, history.durable_reads)),
+        ("reads that saw a commit not resolved yet", grouped(history.reads_beside_commits)),
+        ("rounds, each checked", grouped(history.rounds)),
+        ("violations", history.violations.to_string()),
+        ("flushes, engine commits", pair(history.flushes, history.engine_commits)),
+        ("longest log at the end of a round, frames", grouped(history.wal_frames_max)),
+        (
+            "longest wait for a write, a read",
+            waits(&history.longest_write_ms, &history.longest_read_ms),
+        ),
+    ];
     let factor = overload.offered_per_second / overload.capacity_per_second;
-    row("time", format!("{:.0} s", overload.seconds))?;
-    row(
-        "capacity measured before, transactions/s",
-        measured::grouped_f(overload.capacity_per_second),
-    )?;
-    row(
-        "offered, transactions/s",
-        format!("{} ({factor:.2} ×)", measured::grouped_f(overload.offered_per_second)),
-    )?;
-    row("offered in all", grouped(overload.offered))?;
-    row("committed", grouped(overload.committed))?;
-    row("refused as overloaded", grouped(overload.refused))?;
-    row("not run, past their deadline", grouped(overload.late))?;
-    row(
-        "unaccounted for, or with an effect they should not have",
-        overload.unaccounted.to_string(),
-    )?;
-    let in_arenas =
-        overload_in_arenas.iter().map(|run| ("the arenas that it takes by default", run));
-    for (arenas, run) in [("one arena", &overload)].into_iter().chain(in_arenas) {
-        let resident: Vec<_> = run.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
-        row(
-            &format!("resident memory after each tenth of the time, allocator with {arenas}, MiB"),
-            resident.join(", "),
-        )?;
-        row(
-            "its slope over the second half",
-            format!("{:+.1} KiB a minute", run.resident_slope_kib_per_minute),
-        )?;
+    let mut offered = vec![
+        ("time", format!("{:.0} s", overload.seconds)),
+        ("capacity measured before, transactions/s", number::grouped(overload.capacity_per_second)),
+        (
+            "offered, transactions/s",
+            format!("{} ({factor:.2} ×)", number::grouped(overload.offered_per_second)),
+        ),
+        ("offered in all", grouped(overload.offered)),
+        ("committed", grouped(overload.committed)),
+        ("refused as overloaded", grouped(overload.refused)),
+        ("not run, past their deadline", grouped(overload.late)),
+        (
+            "unaccounted for, or with an effect they should not have",
+            overload.unaccounted.to_string(),
+        ),
+    ];
+    for (resident, run) in [
+        (
+            "resident memory after each tenth of the time, one arena of the allocator, MiB",
+            Some(&overload),
+        ),
+        ("the same with as many arenas as it takes by default, MiB", overload_in_arenas.as_ref()),
+    ] {
+        let Some(run) = run else { continue };
+        let mib: Vec<_> = run.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
+        let slope = format!("{:+.1} KiB per minute", run.resident_slope_kib_per_minute);
+        offered.extend([(resident, mib.join(", ")), ("its slope over the second half", slope)]);
     }
-    text.push_str("\n| submitter | offered | committed | refused | late | longest wait, ms | longest time without being admitted, ms |\n|---|---|---|---|---|---|---|\n");
-    for one in &overload.submitters {
-        writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {:.0} | {:.0} |",
-            one.name,
+    let columns = [
+        "submitter",
+        "offered",
+        "committed",
+        "refused",
+        "late",
+        "longest wait, ms",
+        "longest time without being admitted, ms",
+    ];
+    let submitters = overload.submitters.iter().map(|one| {
+        vec![
+            one.name.clone(),
             grouped(one.offered),
             grouped(one.committed),
             grouped(one.refused),
             grouped(one.late),
-            one.longest_wait_ms,
-            one.longest_without_ms,
-        )?;
-    }
-    Ok(text)
+            format!("{:.0}", one.longest_wait_ms),
+            format!("{:.0}", one.longest_without_ms),
+        ]
+    });
+    Ok(format!(
+        "{}. The machine was shared with other work, so times are no measure of speed.\n\n{}\n{}\n{}",
+        place.text(),
+        records::figures("readers and writers under the history checker", &checked),
+        records::figures("overload", &offered),
+        records::table(&columns, submitters)
+    ))
 }
 
 fn pair(first: u64, second: u64) -> String {

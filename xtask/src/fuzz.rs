@@ -1,19 +1,15 @@
 //! `cargo xtask fuzz`: hostile inputs against what reads them, made of the corpus in
 //! `cli/fuzz/corpus` by seeded mutation.
 
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use groupcommit_lab::environment::Environment;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    measured::{self, grouped},
     program::cargo,
+    records::{self, Dated, grouped},
 };
 
 /// The records of the last long run.
@@ -51,9 +47,6 @@ pub(crate) struct Options {
 /// What a run came to, without a failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Record {
-    date: String,
-    git_commit: String,
-    git_dirty: Option<bool>,
     first_seed: u64,
     seconds: f64,
     targets: Vec<Target>,
@@ -89,15 +82,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("{name}: {} inputs, {} bytes, no failure", grouped(*inputs), grouped(*bytes));
     }
     if options.save {
-        let folder = tempfile::tempdir().context("cannot create a folder")?;
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let Environment { date, git_commit, git_dirty, .. } =
-            Environment::record(folder.path(), command, None)?;
-        let targets = targets.to_vec();
-        let first_seed = options.seed;
-        let record = Record { date, git_commit, git_dirty, first_seed, seconds, targets };
-        measured::save(FUZZING, &record)?;
-        crate::docs::write()?;
+        let record = Record { first_seed: options.seed, seconds, targets: targets.to_vec() };
+        records::publish(FUZZING, record)?;
     }
     Ok(())
 }
@@ -126,14 +112,11 @@ fn round(target: &str, seed: u64, inputs: u64) -> Result<u64> {
 
 /// The figures of the last recorded run, for the documentation.
 pub(crate) fn table() -> Result<String> {
-    let record: Record = measured::load(FUZZING)?;
-    let mut text = String::from("| input | inputs | bytes | failures |\n|---|---|---|---|\n");
-    for Target { name, inputs, bytes } in &record.targets {
-        writeln!(text, "| {name} | {} | {} | 0 |", grouped(*inputs), grouped(*bytes))?;
-    }
-    let date = record.date.split('T').next().unwrap_or_default();
-    let commit: String = record.git_commit.chars().take(12).collect();
-    let dirty = if record.git_dirty == Some(true) { " with local changes" } else { "" };
-    writeln!(text, "\nInputs from number {}, commit {commit}{dirty}, {date}.", record.first_seed)?;
-    Ok(text)
+    let Dated { place, record } = records::load::<Dated<Record>>(FUZZING)?;
+    let row = |Target { name, inputs, bytes }: &Target| {
+        vec![name.clone(), grouped(*inputs), grouped(*bytes), "0".to_owned()]
+    };
+    let table =
+        records::table(&["input", "inputs", "bytes", "failures"], record.targets.iter().map(row));
+    Ok(format!("{table}\nInputs from number {}; {}.\n", record.first_seed, place.text()))
 }

@@ -1,16 +1,15 @@
 //! `cargo xtask hostile`: the long form of the tests of hostile transactions, from many seeds and
 //! with a transaction that writes a gibibyte; with `--wide`, of random transactions over all of SQLite.
 
-use std::{fmt::Write as _, time::Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use groupcommit_lab::environment::Environment;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    measured::{self, Place, grouped},
     program::cargo,
+    records::{self, Dated, grouped},
 };
 
 /// One of the tests: its name, which also begins the line in which it says what it did.
@@ -58,7 +57,6 @@ pub(crate) struct Options {
 /// What a run came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Hostile {
-    environment: Place,
     first_seed: u64,
     seeds: u64,
     giant_mib: u64,
@@ -80,15 +78,11 @@ struct Counts {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let folder = tempfile::tempdir().context("cannot create a folder")?;
     let test = if options.wide { Test::Wide } else { Test::Hostile };
     let (name, giants) = match test {
         Test::Hostile => ("hostile", &["giants"][..]),
         Test::Wide => ("wide", &[][..]),
     };
-    let wide = if options.wide { " --wide" } else { "" };
-    let command = format!("cargo xtask hostile{wide} --seeds {}", options.seeds);
-    let environment = Environment::record(folder.path(), command, None)?;
     let began = Instant::now();
     let output = cargo()
         .args(["test", "--release", "--package", "groupcommit-sqlite", "--test", "one_by_one"])
@@ -110,54 +104,39 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let counts = counts.context("the test did not say what it counted")?;
     println!("{counts} in {:.0} s", began.elapsed().as_secs_f64());
     if options.save {
-        let records = Hostile {
-            environment: environment.into(),
+        let record = Hostile {
             first_seed: options.first,
             seeds: options.seeds,
             giant_mib: options.giant_mib,
             seconds: began.elapsed().as_secs_f64(),
             counts: serde_json::from_str(counts).context("what the test counted")?,
         };
-        measured::save(&test.records(), &records)?;
-        crate::docs::write()?;
+        records::publish(&test.records(), record)?;
     }
     Ok(())
 }
 
 /// The table of the documentation.
 pub(crate) fn table(test: Test) -> Result<String> {
-    let Hostile { environment, first_seed, seeds, giant_mib, seconds, counts } =
-        measured::load(&test.records())?;
-    let name = test.name();
-    let mut table = format!(
-        "{}\n| {name} transactions | |\n|---|---|\n\
-         | seeds | {} to {} |\n\
-         | transactions | {} |\n\
-         | committed, equal to one by one | {} |\n\
-         | failed with their own error, the same as one by one | {} |\n\
-         | completed and then refused, as one by one | {} |\n\
-         | differences | 0 |\n\
-         | time | {seconds:.0} s |\n",
-        environment.sentence(),
-        grouped(first_seed),
-        grouped(first_seed + seeds - 1),
-        grouped(counts.transactions),
-        grouped(counts.committed),
-        grouped(counts.failed),
-        grouped(counts.refused),
-    );
+    let Dated { place, record } = records::load::<Dated<Hostile>>(&test.records())?;
+    let Hostile { first_seed, seeds, giant_mib, seconds, counts } = record;
+    let mut rows = vec![
+        ("seeds", format!("{} to {}", grouped(first_seed), grouped(first_seed + seeds - 1))),
+        ("transactions", grouped(counts.transactions)),
+        ("committed, equal to one by one", grouped(counts.committed)),
+        ("failed with their own error, the same as one by one", grouped(counts.failed)),
+        ("completed and then refused, as one by one", grouped(counts.refused)),
+        ("differences", "0".to_owned()),
+        ("time", format!("{seconds:.0} s")),
+    ];
     if let Test::Hostile = test {
-        write!(
-            table,
-            "| panicked | {} |\n\
-             | not run (deadline, cancelled), without effect | {} |\n\
-             | tickets dropped | {} |\n\
-             | largest transaction | {} MiB |\n",
-            grouped(counts.panicked),
-            grouped(counts.not_run),
-            grouped(counts.unseen),
-            grouped(giant_mib),
-        )?;
+        rows.extend([
+            ("panicked", grouped(counts.panicked)),
+            ("not run (deadline, cancelled), without effect", grouped(counts.not_run)),
+            ("tickets dropped", grouped(counts.unseen)),
+            ("largest transaction", format!("{} MiB", grouped(giant_mib))),
+        ]);
     }
-    Ok(table)
+    let what = format!("{} transactions", test.name());
+    Ok(format!("{}.\n\n{}", place.text(), records::figures(&what, &rows)))
 }

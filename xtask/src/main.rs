@@ -1,21 +1,16 @@
-//! The project's own developer commands: `cargo xtask test`, `docs`, `measure`, `measure-keyed`,
-//! `measure-servers` and `experiments`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
+//! The project's own developer commands: `cargo xtask test`, `docs` and `measure`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
 //! `faults`, `mutants`, and `torture` for all of them; and `servers`.
 
 mod docs;
 mod endure;
-mod experiments;
 mod fuzz;
 mod hostile;
-mod keyed;
 mod layers;
 mod libclang;
 mod measure;
-mod measured;
-mod on_servers;
 mod power;
-mod probe;
 mod program;
+mod records;
 mod root;
 mod servers;
 mod simulate;
@@ -41,15 +36,9 @@ enum Command {
     Test(test::Options),
     /// Write the generated parts of the documentation, and check all of it
     Docs(docs::Options),
-    /// Measure what the README shows, and write the records to docs/measured
+    /// Run the experiments that the documentation shows, and keep their records in
+    /// docs/measured/experiments
     Measure(measure::Options),
-    /// Measure what the key-value engines are asked to show, and write the records to docs/measured
-    MeasureKeyed(keyed::Options),
-    /// Measure what groupcommit is asked to show on servers, on throw-away ones, and write the records to
-    /// docs/measured
-    MeasureServers(on_servers::Options),
-    /// Run the lab's experiments, and keep what came out in docs/measured
-    Experiments(experiments::Options),
     /// Run the core's deterministic simulation over many seeds
     Simulate(simulate::Options),
     /// Feed hostile inputs to what reads them
@@ -68,9 +57,6 @@ enum Command {
     Torture(torture::Options),
     /// Start, stop or list throw-away database servers
     Servers(servers::Options),
-    /// One measurement that `measure` starts in a process of its own; prints a JSON record
-    #[command(hide = true)]
-    Probe(probe::Options),
 }
 
 /// What a command came to that may lack rights or programs.
@@ -95,10 +81,7 @@ fn run(command: Command) -> anyhow::Result<Done> {
     let done = match command {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
-        Command::Measure(options) => measure::run(&options),
-        Command::MeasureKeyed(options) => keyed::run(&options),
-        Command::MeasureServers(options) => on_servers::run(&options),
-        Command::Experiments(options) => experiments::run(&options),
+        Command::Measure(options) => measure::measure(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Endure(options) => endure::run(&options),
@@ -108,7 +91,6 @@ fn run(command: Command) -> anyhow::Result<Done> {
         Command::Mutants(options) => return power::mutants::run_all(&options),
         Command::Torture(options) => torture::run(&options),
         Command::Servers(options) => servers::run(&options),
-        Command::Probe(options) => probe::run(&options),
     };
     done.map(|()| Done::Ran)
 }

@@ -1,145 +1,265 @@
-//! `cargo xtask measure`: everything that the README shows as measured, in release builds, one
-//! after the other; writes `docs/measured` and then the generated parts of the documentation.
+//! `cargo xtask measure`: runs the experiments that the documentation shows, in release builds, one
+//! after the other. Each run leaves condensed records in `docs/measured/experiments`; the documents are
+//! made from these by `cargo xtask docs`.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use groupcommit_lab::measurement::Results;
-use serde::de::DeserializeOwned;
-
-use crate::{
-    docs::{self, transcript},
-    measured::{self, Kills, Medians, Probes},
-    program::{self, cargo},
-    root::root,
+use groupcommit_lab::{
+    measurement::Results,
+    report::{markdown, model::Report, svg},
 };
+use groupcommit_testkit::servers::{Life, Trouble, mysql, postgres};
+
+use crate::{docs, libclang, program, root::root};
+
+/// Where the records are kept.
+const FOLDER: &str = "docs/measured/experiments";
+
+/// The chart of the README, and the end of its name in the report: the first such is taken.
+const README_CHART: (&str, &str) = ("docs/callers.svg", "threads-throughput");
+
+const BENCHMARKS: &str = "docs/benchmarks.md";
+
+const INTRODUCTION: &str = "\
+Written from the records in `docs/measured/experiments` by `cargo xtask docs`; `cargo xtask measure` makes the
+records anew. What each experiment does, and where it was published: [experiments.md](experiments.md).";
+
+/// One run of `groupcommit-bench`.
+struct Run {
+    /// The name of its records.
+    name: &'static str,
+    /// What the report calls it.
+    title: &'static str,
+    on: On,
+    arguments: &'static [&'static str],
+}
+
+/// What an experiment runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    Disk,
+    Rocksdb,
+    Postgres(postgres::Kind),
+    Mysql(mysql::Kind),
+}
+
+const SERVER_WRITE: &[&str] = &["write", "--in-flight=1000"];
+const WEB: &[&str] = &["web"];
+const WEB_WAIT: &[&str] = &["web", "--queries=wait"];
+
+const fn run(
+    name: &'static str,
+    title: &'static str,
+    on: On,
+    arguments: &'static [&'static str],
+) -> Run {
+    Run { name, title, on, arguments }
+}
+
+/// In the order of the report.
+const RUNS: [Run; 17] = [
+    run("write-sqlite", "SQLite", On::Disk, &["write", "--in-flight=1,16,64,256,1000"]),
+    run(
+        "write-lmdb",
+        "LMDB",
+        On::Disk,
+        &[
+            "write",
+            "--engine=lmdb",
+            "--value-bytes=100",
+            "--batch=1",
+            "--in-flight=1,16,64,256,1000",
+        ],
+    ),
+    run(
+        "write-rocksdb",
+        "RocksDB",
+        On::Rocksdb,
+        &[
+            "write",
+            "--engine=rocksdb",
+            "--value-bytes=100",
+            "--batch=1",
+            "--in-flight=1,16,64,256,1000",
+        ],
+    ),
+    run("write-postgres", "PostgreSQL", On::Postgres(postgres::Kind::Single), SERVER_WRITE),
+    run(
+        "write-replicas",
+        "PostgreSQL, two synchronous replicas (`ANY 1`)",
+        On::Postgres(postgres::Kind::Replicated),
+        SERVER_WRITE,
+    ),
+    run("write-mariadb", "MariaDB", On::Mysql(mysql::Kind::Single), SERVER_WRITE),
+    run("write-galera", "Galera, three nodes", On::Mysql(mysql::Kind::Galera), SERVER_WRITE),
+    run("mixed-sqlite", "SQLite", On::Disk, &["mixed", "--rows=200000", "--operations=400000"]),
+    run("threads-sqlite", "SQLite", On::Disk, &["threads"]),
+    run("load-sqlite", "SQLite", On::Disk, &["load", "--share=0.5,0.9"]),
+    run("web-sqlite", "SQLite", On::Disk, WEB),
+    run("web-postgres", "PostgreSQL", On::Postgres(postgres::Kind::Single), WEB),
+    run(
+        "web-postgres-wait",
+        "PostgreSQL, queries that wait",
+        On::Postgres(postgres::Kind::Single),
+        WEB_WAIT,
+    ),
+    run("web-mariadb", "MariaDB", On::Mysql(mysql::Kind::Single), WEB),
+    run("web-mariadb-wait", "MariaDB, queries that wait", On::Mysql(mysql::Kind::Single), WEB_WAIT),
+    run("wal-rocksdb", "RocksDB", On::Rocksdb, &["wal", "--rows=400000"]),
+    run("threads-postgres", "PostgreSQL", On::Postgres(postgres::Kind::Single), &["threads"]),
+];
 
 /// Options of `cargo xtask measure`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Rows of each setting
-    #[arg(long, value_name = "N", default_value_t = 500_000)]
-    rows: u64,
+    /// Only the runs whose names begin so, as in `write` or `web-postgres`; the records of the others
+    /// stay as they are
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "")]
+    only: Vec<String>,
 
-    /// How often to measure each setting; medians are recorded
+    /// How often to measure each setting; medians are shown
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeat: u64,
 
-    /// End a measurement after so many seconds
-    #[arg(long, value_name = "S", default_value_t = 120)]
-    seconds_limit: u64,
+    /// How long each measurement of writing lasts at most, in seconds
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    seconds_limit: f64,
 
-    /// The folder for databases: the disk that is measured [default: the build folder]
+    /// The folder for databases: the disk that is measured [default: the folder of temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-
-    /// The full flights data (CSV, may be compressed with gzip), of which data/ holds a sample
-    #[arg(long, value_name = "FILE")]
-    flights: Option<PathBuf>,
-
-    /// How often to kill an ingest and resume it
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    kills: u64,
 }
 
-/// The test that kills ingests: package, file, name.
-const KILL_TEST: (&str, &str, &str) = ("groupcommit-cli", "kill", "any_moment_can_be_the_last");
-
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn measure(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3, "a median needs --repeat 3 at least");
-    let program = program::groupcommit(true)?;
-    let bench_program = program::bench(&[], true)?;
-    let xtask = program::build("xtask", "xtask", true)?;
-    let parent = program.parent().unwrap_or(root());
-    let dir = options.dir.as_deref().unwrap_or(parent);
-    let folder = tempfile::tempdir_in(dir)
-        .with_context(|| format!("cannot create a folder in {}", dir.display()))?;
-    let folder = folder.path();
-
-    transcript::record(&program)?;
-    let in_flight = "1,16,64,256,1000";
-    let conditions = "wal,groupcommit-blocking,groupcommit-async";
-    let settings =
-        ["--batch", "1,10,100,1000", "--in-flight", in_flight, "--conditions", conditions];
-    let write = bench(&bench_program, options, folder, &settings)?;
-    measured::save(measured::WRITE, &write)?;
-    let settings = ["--batch", "1", "--threads", "25", "--conditions", "wal,groupcommit-blocking"];
-    let threads = bench(&bench_program, options, folder, &settings)?;
-    measured::save(measured::THREADS, &threads)?;
-
-    let mut ingest = None;
-    if let Some(flights) = &options.flights {
-        let flights =
-            flights.canonicalize().with_context(|| format!("cannot read {}", flights.display()))?;
-        let repeat = options.repeat.to_string();
-        let arguments: [&Path; 3] = [program.as_ref(), flights.as_ref(), repeat.as_ref()];
-        ingest = Some(probe(&xtask, "ingest", folder, &arguments)?);
+    let wanted = |run: &&Run| options.only.iter().any(|name| run.name.starts_with(name.as_str()));
+    let runs: Vec<&Run> = RUNS.iter().filter(wanted).collect();
+    ensure!(!runs.is_empty(), "no run begins with {}", options.only.join(", "));
+    let mut features = vec!["lmdb", "postgres", "mysql"];
+    if runs.iter().any(|run| run.on == On::Rocksdb) {
+        ensure!(libclang::is_there(), "{}", libclang::MISSING);
+        features.push("rocksdb");
     }
-    let probes = Probes {
-        rejected: probe(&xtask, "rejected", folder, &[])?,
-        memory: probe(&xtask, "memory", folder, &[])?,
-        databases: probe(&xtask, "databases", folder, &[])?,
-        ingest,
-        kills: kills(options.kills)?,
-    };
-    measured::save(measured::PROBES, &probes)?;
+    let program = program::bench(&features, true)?;
+    let temporary = std::env::temp_dir();
+    let folder = tempfile::tempdir_in(options.dir.as_deref().unwrap_or(&temporary))
+        .context("cannot create a folder for the databases")?;
+    for run in runs {
+        let began = Instant::now();
+        let server =
+            Server::start(run.on).with_context(|| format!("cannot start {}", run.title))?;
+        let results = run.bench(&program, options, folder.path(), server.url())?;
+        server.stop()?;
+        run.keep(results)?;
+        eprintln!("{}: {:.0} s", run.name, began.elapsed().as_secs_f64());
+    }
+    docs::transcript::record(&program::groupcommit(true)?)?;
     docs::write()
 }
 
-/// Runs `groupcommit-bench write` and condenses its records.
-fn bench(program: &Path, options: &Options, folder: &Path, settings: &[&str]) -> Result<Medians> {
-    let out = folder.join("records");
-    let status = Command::new(program)
-        .args(["write", "--rows", &options.rows.to_string()])
-        .args(["--repeat", &options.repeat.to_string()])
-        .args(["--seconds-limit", &options.seconds_limit.to_string()])
-        .args(settings)
-        .arg("--out")
-        .arg(&out)
-        .arg("--dir")
-        .arg(folder)
-        .status()
-        .context("cannot start groupcommit-bench")?;
-    ensure!(status.success(), "`groupcommit-bench write` ended with {status}");
-    Medians::of(Results::load(&out)?)
-}
-
-/// Runs one probe in a process of its own and reads its record.
-fn probe<T: DeserializeOwned>(
-    xtask: &Path,
-    name: &str,
-    folder: &Path,
-    arguments: &[&Path],
-) -> Result<T> {
-    eprintln!("probe: {name}");
-    let own = tempfile::tempdir_in(folder).context("cannot create a folder")?;
-    let mut command = Command::new(xtask);
-    command.args(["probe", name]).arg(own.path()).args(arguments);
-    let output =
-        command.stderr(std::process::Stdio::inherit()).output().context("cannot start xtask")?;
-    ensure!(output.status.success(), "the probe `{name}` ended with {}", output.status);
-    serde_json::from_slice(&output.stdout).with_context(|| format!("the record of probe `{name}`"))
-}
-
-/// Runs the test that kills ingests at random moments and resumes them.
-fn kills(kills: u64) -> Result<Option<Kills>> {
-    if kills == 0 {
-        return Ok(None);
+impl Run {
+    fn file(&self) -> PathBuf {
+        root().join(FOLDER).join(self.name).with_extension("json")
     }
-    let (package, file, test) = KILL_TEST;
-    let output = cargo()
-        .args(["test", "--release", "--package", package, "--test", file, "--", "--exact", test])
-        .env("GROUPCOMMIT_KILLS", kills.to_string())
-        .output()
-        .context("cannot start cargo")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success() && said.contains("1 passed"),
-        "the test {test} failed:\n{said}"
-    );
-    Ok(Some(Kills { kills, test: test.to_owned() }))
+
+    fn bench(
+        &self,
+        program: &Path,
+        options: &Options,
+        folder: &Path,
+        url: Option<String>,
+    ) -> Result<Results> {
+        let out = folder.join(self.name);
+        let mut command = Command::new(program);
+        command.args(self.arguments).args(["--repeat", &options.repeat.to_string()]);
+        if self.arguments.first() != Some(&"web") {
+            command.args(["--seconds-limit", &options.seconds_limit.to_string()]);
+        }
+        if let Some(url) = url {
+            command.args(["--url", &url]);
+        }
+        command.arg("--dir").arg(folder).arg("--out").arg(&out);
+        let status = command.status().context("cannot start groupcommit-bench")?;
+        ensure!(status.success(), "{} ended with {status}", self.name);
+        Ok(Results::load(&out)?)
+    }
+
+    /// A measurement per line: records are read by programs, and compared by people.
+    fn keep(&self, results: Results) -> Result<()> {
+        let Results { environment, measurements, .. } = results.condensed();
+        let lines: Vec<String> =
+            measurements.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        let text = format!(
+            "{{\n\"title\": {},\n\"environment\": {},\n\"measurements\": [\n{}\n]\n}}\n",
+            serde_json::to_string(self.title)?,
+            serde_json::to_string(&environment)?,
+            lines.join(",\n")
+        );
+        fs::create_dir_all(root().join(FOLDER))?;
+        fs::write(self.file(), text).with_context(|| format!("cannot write {}", self.name))
+    }
+}
+
+/// A server that runs for as long as it is measured.
+enum Server {
+    Postgres(postgres::Servers),
+    Mysql(mysql::Servers),
+    None,
+}
+
+impl Server {
+    fn start(on: On) -> Result<Self, Trouble> {
+        match on {
+            On::Disk | On::Rocksdb => Ok(Self::None),
+            On::Postgres(kind) => {
+                let bin = postgres::programs_or_install()?;
+                postgres::start(&bin, kind, Life::Process).map(Self::Postgres)
+            }
+            On::Mysql(kind) => {
+                mysql::install_if_missing()?;
+                mysql::start(kind, Life::Process).map(Self::Mysql)
+            }
+        }
+    }
+
+    fn url(&self) -> Option<String> {
+        match self {
+            Self::Postgres(servers) => Some(servers.url()),
+            Self::Mysql(servers) => Some(servers.url()),
+            Self::None => None,
+        }
+    }
+
+    fn stop(self) -> Result<(), Trouble> {
+        match self {
+            Self::Postgres(servers) => servers.stop(),
+            Self::Mysql(servers) => servers.stop(),
+            Self::None => Ok(()),
+        }
+    }
+}
+
+/// The files that are made of the records alone: path and content.
+pub(crate) fn files() -> Result<Vec<(&'static str, String)>> {
+    let kept = RUNS.iter().map(Run::file).filter(|path| path.exists());
+    let mut runs = Vec::new();
+    for path in kept {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        runs.push((name, Results::load_file(&path)?));
+    }
+    let report = Report::of(&runs);
+    let (path, name) = README_CHART;
+    let chart = report.charts().find(|chart| chart.name.ends_with(name));
+    let chart = chart.with_context(|| format!("the records make no chart {name}"))?;
+    Ok(vec![
+        (BENCHMARKS, markdown::report(&report, "Benchmarks", INTRODUCTION)),
+        (path, svg(chart) + "\n"),
+    ])
 }

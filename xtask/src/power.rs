@@ -14,8 +14,12 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::de::DeserializeOwned;
 
-use crate::{Done, docs, program, root::root};
-use records::{Cuts, Dated, Faults, Place};
+use crate::{
+    Done, docs, program,
+    records::{Dated, Place},
+    root::root,
+};
+use records::{Cuts, Faults};
 
 /// The package of the harness, and its program.
 const PACKAGE: (&str, &str) = ("groupcommit-testkit-power", "groupcommit-power");

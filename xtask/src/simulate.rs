@@ -11,12 +11,11 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use groupcommit_lab::environment::Environment;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    measured::{self, grouped},
     program::cargo,
+    records::{self, Dated, grouped},
     root::root,
     test::{shuttle_flags, target_folder},
 };
@@ -53,9 +52,6 @@ pub(crate) struct Options {
 /// What a run of many seeds came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Record {
-    date: String,
-    git_commit: String,
-    git_dirty: Option<bool>,
     first_seed: u64,
     seconds: f64,
     counts: Counts,
@@ -107,14 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let missed: Vec<_> = mutants.iter().filter(|it| it.found_by_seed.is_none()).collect();
     ensure!(missed.is_empty(), "not found within {MUTANT_SEEDS} seeds: {missed:?}");
     if options.save {
-        let folder = tempfile::tempdir().context("cannot create a folder")?;
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let Environment { date, git_commit, git_dirty, .. } =
-            Environment::record(folder.path(), command, None)?;
-        let first_seed = first;
-        let record = Record { date, git_commit, git_dirty, first_seed, seconds, counts, mutants };
-        measured::save(SIMULATION, &record)?;
-        crate::docs::write()?;
+        records::publish(SIMULATION, Record { first_seed: first, seconds, counts, mutants })?;
     }
     Ok(())
 }
@@ -251,36 +240,31 @@ fn apply(patch: &Path, folder: &Path) -> Result<()> {
 
 /// The figures of the last recorded run, for the documentation.
 pub(crate) fn table() -> Result<String> {
-    let record: Record = measured::load(SIMULATION)?;
-    let Counts {
-        seeds,
-        seeds_with_violations,
-        power_cuts,
-        submissions,
-        committed,
-        unknown,
-        failed_disks,
-    } = record.counts;
-    let mut text = String::from("| figure | value |\n|---|---|\n");
-    for (what, value) in [
-        ("seeds", seeds),
-        ("seeds with a violation", seeds_with_violations),
-        ("power cuts", power_cuts),
-        ("databases of which a commit or a flush failed, or the power under load", failed_disks),
-        ("transactions submitted", submissions),
-        ("acknowledged as committed", committed),
-        ("unknown", unknown),
-    ] {
-        writeln!(text, "| {what} | {} |", grouped(value))?;
-    }
-    text.push_str("\n| bug put into the core | found by seed |\n|---|---|\n");
-    for Mutant { name, found_by_seed } in &record.mutants {
+    let Dated { place, record } = records::load::<Dated<Record>>(SIMULATION)?;
+    let counts = record.counts;
+    let figures = [
+        ("seeds", counts.seeds),
+        ("seeds with a violation", counts.seeds_with_violations),
+        ("power cuts", counts.power_cuts),
+        (
+            "databases of which a commit or a flush failed, or the power under load",
+            counts.failed_disks,
+        ),
+        ("transactions submitted", counts.submissions),
+        ("acknowledged as committed", counts.committed),
+        ("unknown", counts.unknown),
+    ];
+    let figures = figures.map(|(what, figure)| (what, grouped(figure)));
+    let bug = |Mutant { name, found_by_seed }: &Mutant| {
         let seed = found_by_seed.map_or("not found".to_owned(), grouped);
-        writeln!(text, "| [{name}](../{MUTANTS}/{name}.patch) | {seed} |")?;
-    }
-    let date = record.date.split('T').next().unwrap_or_default();
-    let commit: String = record.git_commit.chars().take(12).collect();
-    let dirty = if record.git_dirty == Some(true) { " with local changes" } else { "" };
-    writeln!(text, "\nSeeds from {}, commit {commit}{dirty}, {date}.", record.first_seed)?;
-    Ok(text)
+        vec![format!("[{name}](../{MUTANTS}/{name}.patch)"), seed]
+    };
+    let bugs = record.mutants.iter().map(bug);
+    Ok(format!(
+        "{}\n{}\nSeeds from {}; {}.\n",
+        records::figures("simulation", &figures),
+        records::table(&["bug put into the core", "found by seed"], bugs),
+        record.first_seed,
+        place.text()
+    ))
 }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, keyed, layers, libclang, power, program::cargo, root::root, simulate};
+use crate::{docs, layers, libclang, power, program::cargo, root::root, simulate};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -129,8 +129,7 @@ fn heavy() -> Result<()> {
         cargo_with(&["test", "--quiet", "--release"])
             .args(["--package", "groupcommit-lab", "--package", "groupcommit-cli"])
             .args(["--features", ALL_KEYED, "--lib", "--test", "rocksdb"]),
-    )?;
-    timed("RocksDB: transcript", keyed::check_transcript)
+    )
 }
 
 /// The core's queue and ticket in a scheduler that explores interleavings. Built apart, because

@@ -1,14 +1,10 @@
 //! The report as a whole, from records made up for the purpose.
 
-use std::fs;
-
-use super::drawing::TextStyle;
-use super::legible::assert_legible;
-use super::section::{Chart, Figure};
 use super::*;
 use crate::condition::Condition;
-use crate::environment::Environment;
+use crate::engine::Engine;
 use crate::measurement::tests::example;
+use crate::report::model::{Plot, Table};
 use crate::statistics::QUANTILES;
 
 /// A record of a made-up figure, with all that a report draws.
@@ -21,10 +17,11 @@ fn made_up(experiment: &str, condition: Condition, rows_per_second: f64) -> Meas
     record
 }
 
-fn written() -> Vec<Measurement> {
+/// Every experiment on files, with figures as wide as they get.
+fn everything() -> Vec<Measurement> {
     let mut records = Vec::new();
     for repeat in 1..=3 {
-        for (power, batch) in [1, 10, 100, 1_000].into_iter().enumerate() {
+        for (power, batch) in [1, 10, 1_000].into_iter().enumerate() {
             for (place, condition) in Condition::ALL.into_iter().enumerate() {
                 let rate = 80.0 * 9_f64.powi(i32::try_from(power + place).expect("small"));
                 let mut record = made_up("write", condition, rate + 10.0 * repeat as f64);
@@ -32,22 +29,16 @@ fn written() -> Vec<Measurement> {
                 if condition.is_async() {
                     let mut deeper = record.clone();
                     (record.in_flight, deeper.in_flight) = (100, 100_000);
+                    (deeper.latency_ms.p50, deeper.latency_ms.p99) = (12_345.6, 12_345.6);
                     records.push(deeper);
                 }
                 records.push(record);
             }
         }
     }
-    records
-}
-
-/// Every experiment, each setting once.
-fn everything() -> Vec<Measurement> {
-    let mut records = written();
     for (place, condition) in Condition::ALL.into_iter().enumerate() {
         let mut record = made_up("mixed", condition, 300.0 * (place + 1) as f64);
         record.operations = Some(2_000);
-        record.read_latency_ms = Some(record.latency_ms);
         records.push(record);
     }
     for threads in (0..=8).map(|power| 1 << power) {
@@ -57,252 +48,191 @@ fn everything() -> Vec<Measurement> {
             records.push(record);
         }
     }
-    let settings = [
-        "adaptive",
-        "group 1",
-        "group 8",
-        "group 64",
-        "group 512",
-        "group 4096",
-        "delay 0 ms",
-        "delay 0.1 ms",
-        "delay 1 ms",
-        "delay 10 ms",
-    ];
-    for (place, setting) in settings.into_iter().enumerate() {
-        let record = |rate: f64| {
-            let mut record = made_up("load", Condition::GroupcommitAsync, rate);
-            record.setting = Some(setting.to_owned());
-            record
-        };
-        for in_flight in (0..=12).map(|power| 1 << power) {
-            let mut closed = record(1e3 * in_flight as f64 / (1.0 + 0.01 * place as f64));
-            closed.arrivals = Some("closed".to_owned());
-            closed.in_flight = in_flight;
+    for (place, setting) in ["adaptive", "group 4096", "delay 0.1 ms"].into_iter().enumerate() {
+        let mut record = made_up("load", Condition::GroupcommitAsync, 1e6 / (1 + place) as f64);
+        record.setting = Some(setting.to_owned());
+        for in_flight in [1, 64, 4_096] {
+            let (mut closed, arrivals) = (record.clone(), "closed".to_owned());
+            (closed.arrivals, closed.in_flight) = (Some(arrivals), in_flight);
             records.push(closed);
         }
-        for share in [0.1, 0.25, 0.5, 0.75, 0.9, 0.95] {
-            let mut open = record(1e5 * share);
-            open.arrivals = Some("open".to_owned());
-            (open.offered_share, open.offered_per_second) = (Some(share), Some(1e5 * share));
-            (open.in_flight, open.unserved) = (0, Some(1));
+        for share in [0.1, 0.95] {
+            let (mut open, arrivals) = (record.clone(), "open".to_owned());
+            (open.arrivals, open.in_flight, open.unserved) = (Some(arrivals), 0, Some(123_456));
+            (open.offered_share, open.offered_per_second) = (Some(share), Some(1e6 * share));
             records.push(open);
         }
+    }
+    for condition in Condition::of_web(Engine::Sqlite) {
+        let mut record = made_up("web", *condition, 100.0);
+        record.setting = Some("at once".to_owned());
+        records.push(record);
     }
     records
 }
 
-/// `records`, as they are and once more on a disk simulated to be slower.
-fn with_simulated(records: Vec<Measurement>) -> Vec<Measurement> {
-    let mut simulated = records.clone();
-    for record in &mut simulated {
+fn simulated(mut records: Vec<Measurement>) -> Vec<Measurement> {
+    for record in &mut records {
         (record.flush_delay_ms, record.simulated) = (Some(0.2), true);
     }
-    records.into_iter().chain(simulated).collect()
+    records
+}
+
+fn runs(measurements: Vec<Measurement>) -> Vec<(String, Results)> {
+    let environment = Environment::example();
+    vec![("records".to_owned(), Results { title: None, environment, measurements })]
+}
+
+fn items(report: &Report) -> impl Iterator<Item = &Item> {
+    let bodies = report.sections.iter().flat_map(|section| &section.parts).map(|part| &part.body);
+    bodies.flat_map(|body| body.shown.iter().chain(&body.more))
+}
+
+/// Without line breaks, marks and the page's own elements.
+fn words(text: &str) -> String {
+    let text = text.replace("<code>", "").replace("</code>", "").replace('`', "");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_summary_has_the_findings_and_the_first_table_of_every_part() {
-    let (folder, _) = report(with_simulated(written()));
-    let summary = std::fs::read_to_string(folder.path().join(SUMMARY_FILE)).expect("written");
-    let page = std::fs::read_to_string(folder.path().join(REPORT_FILE)).expect("written");
-    let findings: Vec<&str> = summary.lines().filter_map(|line| line.strip_prefix("- ")).collect();
-    assert!(!findings.is_empty(), "{summary}");
-    for finding in findings {
-        assert!(page.contains(finding), "only the summary says: {finding}");
-    }
-    assert_eq!(summary.matches("#### Simulated: 0.2 ms more").count(), 1);
-    let tables = summary.lines().filter(|line| line.starts_with("|---|")).count();
-    assert_eq!(tables, 2, "{summary}");
-}
-
-fn figures(sections: &[Section]) -> impl Iterator<Item = &Figure> {
-    sections.iter().flat_map(|section| &section.parts).flat_map(|part| &part.charts)
-}
-
-fn report(measurements: Vec<Measurement>) -> (tempfile::TempDir, Report) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let results = Results { environment: Environment::example(), measurements };
-    results.save(folder.path()).expect("saves");
-    let report = write_report(&[folder.path().to_owned()], folder.path()).expect("draws");
-    (folder, report)
-}
-
-#[test]
-fn no_text_covers_another_or_leaves_its_chart_at_either_width() {
-    let sections = sections(&with_simulated(everything()));
-    assert_eq!(sections.len(), 4);
-    for figure in figures(&sections) {
-        assert_legible(&figure.wide());
-        assert_legible(&figure.narrow());
-    }
-}
-
-#[test]
-fn every_chart_has_a_title_and_every_axis_a_unit() {
-    let units = ["/s", "ms", "µs", "seconds", "percentile", "threads", "transactions", "%"];
-    let has_unit = |name: &str| units.iter().any(|unit| name.contains(unit));
-    for figure in figures(&sections(&everything())) {
-        let (title, axes) = match &figure.chart {
-            Chart::Rows(chart) => (&chart.head.title, vec![&chart.axis]),
-            Chart::Lines(chart) => (&chart.head.title, vec![&chart.across, &chart.upward]),
-        };
-        assert!(title.split(' ').count() >= 4, "`{title}` says little");
-        let drawing = figure.wide();
-        let of = |style| {
-            let texts = drawing.texts().iter().filter(move |text| text.style == style);
-            texts.map(|text| text.letters.as_str()).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(&of(TextStyle::Title), title);
-        for axis in axes {
-            assert!(has_unit(&axis.name), "`{}` of `{title}` has no unit", axis.name);
-            assert!(of(TextStyle::Muted).contains(&axis.full_name()), "{title}");
-            assert!(axis.scale.ticks().len() >= 2, "`{}` of `{title}` names too little", axis.name);
+fn the_three_renderers_say_the_same() {
+    let report = Report::of(&runs(everything()));
+    assert_eq!(report.sections.len(), 5);
+    let shown = [
+        words(&text::report(&report)),
+        words(&markdown::report(&report, "Measured", "")),
+        words(&html::page(&report)),
+    ];
+    for part in report.sections.iter().flat_map(|section| &section.parts) {
+        assert!(!part.body.findings.is_empty(), "{}", part.heading);
+        for finding in &part.body.findings {
+            for text in &shown {
+                assert!(text.contains(&words(finding)), "{finding}\nis not in\n{text}");
+            }
         }
     }
 }
 
 #[test]
-fn files_of_charts_have_names_of_their_own() {
-    let sections = sections(&with_simulated(everything()));
-    let mut names: Vec<&str> = figures(&sections).map(|figure| figure.file.as_str()).collect();
+fn the_terminal_has_100_columns() {
+    let text = text::report(&Report::of(&runs(everything())));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_says_each_doubt_once() {
+    let page = html::page(&Report::of(&runs(everything())));
+    for foreign in ["<script", "<link", "src=", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_eq!(page.matches("a warning").count(), 1);
+    assert_eq!(
+        page,
+        html::page(&Report::of(&runs(everything()))),
+        "the same records, the same bytes"
+    );
+}
+
+#[test]
+fn every_text_of_a_chart_lies_inside_it() {
+    let attribute = |text: &str, name: &str| -> f64 {
+        let rest = text.split_once(&format!(" {name}=\"")).expect(name).1;
+        rest.split('"').next().expect("quoted").parse().expect("a number")
+    };
+    let report = Report::of(&runs(everything()));
+    assert!(report.charts().count() > 8);
+    for chart in report.charts() {
+        for width in [chart::WIDE, chart::NARROW] {
+            let svg = chart::draw(chart, width, width == chart::WIDE);
+            let (wide, high) = (f64::from(width), attribute(&svg, "height"));
+            for text in svg.split("<text").skip(1) {
+                let said =
+                    text.split_once('>').expect("open").1.split('<').next().expect("text").trim();
+                let length = 6.0 * said.chars().count() as f64;
+                let (x, y) = (attribute(text, "x"), attribute(text, "y"));
+                let left = match () {
+                    () if text.contains("text-anchor=\"end\"") => x - length,
+                    () if text.contains("text-anchor=\"middle\"") => x - length / 2.0,
+                    () => x,
+                };
+                let fits = left >= -2.0 && left + length <= wide + 2.0 && (0.0..=high).contains(&y);
+                assert!(fits, "{} at {width}: `{said}` at {left} {y}", chart.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_simulated_disk_is_told_by_every_chart_and_table() {
+    let mut records = everything();
+    records.extend(simulated(everything()));
+    let report = Report::of(&runs(records));
+    let told = |text: &str| text.contains("Simulated disk: 0.2 ms added");
+    let says = |item: &Item| match item {
+        Item::Chart(chart) => told(&chart.note) && chart.name.ends_with("-simulated-0.2ms"),
+        Item::Table(table) => table.notes.iter().any(|note| told(note)),
+    };
+    for part in report.sections.iter().flat_map(|section| &section.parts) {
+        for item in part.body.shown.iter().chain(&part.body.more) {
+            assert_eq!(says(item), part.simulated, "{item:?}");
+        }
+    }
+    let mut names: Vec<&str> = report.charts().map(|chart| chart.name.as_str()).collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), count);
+    assert_eq!(names.len(), count, "no chart replaces another's file");
 }
 
 #[test]
-fn simulated_figures_say_so_wherever_they_stand() {
-    let all = with_simulated(everything());
-    for section in sections(&all) {
-        assert_eq!(section.parts.len(), 2, "{}", section.name);
-        for part in &section.parts {
-            let simulated = part.disk.flush_delay_ms.is_some();
-            for figure in &part.charts {
-                let file = figure.wide().file();
-                assert_eq!(file.contains("Simulated disk: 0.2 ms"), simulated, "{}", figure.file);
-                assert_eq!(figure.file.contains("simulated"), simulated);
-            }
-            for table in &part.tables {
-                let marked = table.notes.iter().any(|note| note.starts_with("Simulated disk"));
-                assert_eq!(marked, simulated, "{}", table.caption);
-            }
+fn one_point_makes_no_chart() {
+    let mut records =
+        vec![made_up("threads", Condition::Merged, 1e3), made_up("write", Condition::Wal, 1e3)];
+    records.iter_mut().for_each(|record| record.latency_percentiles_ms.clear());
+    let report = Report::of(&runs(records));
+    assert_eq!(report.charts().count(), 0);
+    assert!(items(&report).count() > 0);
+}
+
+#[test]
+fn a_logarithmic_axis_is_for_points_and_lines_alone() {
+    let report = Report::of(&runs(everything()));
+    for chart in report.charts() {
+        if let Plot::Points { rows, .. } = &chart.plot {
+            let svg = svg(chart);
+            let points = rows.iter().filter(|row| matches!(row, model::Row::Point { .. })).count();
+            assert!(svg.matches("<circle").count() >= points, "{}", chart.name);
+            assert_eq!(svg.matches("<rect").count(), 1, "{}: only the paper", chart.name);
         }
     }
 }
 
 #[test]
-fn the_same_records_give_the_same_bytes() {
-    let [(one, first), (other, second)] = [report(everything()), report(everything())];
-    let same = |path: &Path| path.strip_prefix(other.path()).map(|rest| one.path().join(rest));
-    assert_eq!(
-        fs::read(&first.page).expect("reads"),
-        fs::read(&second.page).expect("reads"),
-        "the page"
-    );
-    for folder in ["charts", "csv"] {
-        for entry in fs::read_dir(other.path().join(folder)).expect("lists") {
-            let path = entry.expect("an entry").path();
-            let counterpart = same(&path).expect("inside");
-            assert_eq!(fs::read(&path).expect("reads"), fs::read(counterpart).expect("reads"));
+fn ratios_and_their_meaning_stand_in_one_table() {
+    let report = Report::of(&runs(everything()));
+    let tables: Vec<&Table> = items(&report)
+        .filter_map(|item| if let Item::Table(table) = item { Some(table) } else { None })
+        .collect();
+    for table in tables {
+        for column in table.columns.iter().filter(|column| column.name.contains('×')) {
+            let explained = table.notes.iter().any(|note| note.contains('×'));
+            assert!(explained, "{} in {:?}", column.name, table.notes);
         }
     }
 }
 
 #[test]
-fn the_page_refers_to_nothing_outside_and_runs_nothing() {
-    let (_folder, report) = report(with_simulated(everything()));
-    let page = fs::read_to_string(report.page).expect("reads");
-    for outside in ["http:", "https:", "src=", "<script", "<link", "url(", "@import", "<iframe"] {
-        assert!(!page.contains(outside), "{outside}");
-    }
-    for link in page.split("href=\"").skip(1) {
-        let (target, _) = link.split_once('"').expect("a quote");
-        let id = target.strip_prefix('#').expect("a place on the page");
-        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
-    }
-    assert!(page.contains("Read these figures with care") && page.contains("a warning"));
-}
-
-#[test]
-fn experiments_without_records_are_left_out() {
-    let (folder, report) = report(written());
-    let page = fs::read_to_string(&report.page).expect("reads");
-    assert!(page.contains("Pure write") && !page.contains("Reads and writes mixed"));
-    let csv = fs::read_dir(folder.path().join("csv")).expect("lists");
-    assert_eq!(csv.count(), report.tables);
-    let charts = fs::read_dir(folder.path().join("charts")).expect("lists");
-    assert_eq!(charts.count(), report.charts);
-}
-
-#[test]
-fn the_series_has_the_columns_that_experiment_1_prints() {
-    let (folder, _) = report(written());
-    let text = fs::read_to_string(folder.path().join("csv/write-progress.csv")).expect("reads");
-    let mut lines = text.lines();
-    assert_eq!(
-        lines.next(),
-        Some(
-            "condition,batch,in_flight,threads,flush_delay_ms,repeat,\
-             rows,seconds,rows_per_second,call_latency_ms,commit_latency_ms"
-        )
-    );
-    assert_eq!(lines.next(), Some("default,1,1,1,0,1,1000,11.11111111111111,90,0.5,0.5"));
-    assert_eq!(lines.count() + 1, written().len());
-    let text = fs::read_to_string(folder.path().join("csv/write.csv")).expect("reads");
-    let header = text.lines().next().expect("a header");
-    for column in ["latency_ms_p99", "completion_interval_ms", "effective_throughput_1ms"] {
-        assert!(header.split(',').any(|found| found == column), "{column} in {header}");
-    }
-    assert_eq!(text.lines().count() - 1, written().len());
-}
-
-#[test]
-fn ratios_stay_on_one_disk() {
-    let mut slow = made_up("write", Condition::Wal, 10.0);
-    (slow.flush_delay_ms, slow.simulated) = (Some(5.0), true);
-    let records =
-        [slow, made_up("write", Condition::Wal, 100.0), made_up("write", Condition::Default, 50.0)];
-    let section = write::section(&records).expect("records");
-    let against_wal = |part: &section::Part| -> Vec<String> {
-        part.tables[0].rows.iter().map(|row| row[6].clone()).collect()
-    };
-    assert_eq!(against_wal(&section.parts[0]), ["1.00×", "0.500×"]);
-    assert_eq!(against_wal(&section.parts[1]), ["1.00×"]);
-}
-
-#[test]
-fn several_folders_are_chapters_with_files_of_their_own() {
-    let [(one, single), (other, _)] = [report(written()), report(everything())];
-    let out = tempfile::tempdir().expect("a folder");
-    let folders = [one.path().to_owned(), other.path().to_owned()];
-    let report = write_report(&folders, out.path()).expect("draws");
-    let page = fs::read_to_string(&report.page).expect("reads");
-    assert!(page.contains("Run 1") && page.contains("Nothing is compared between them"));
-    assert!(report.charts > single.charts);
-    assert!(out.path().join("charts/2-mixed-wall-and-cpu.svg").exists());
-}
-
-#[test]
-fn a_folder_without_measurements_is_refused() {
+fn records_are_read_from_a_file_and_from_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let results = Results { environment: Environment::example(), measurements: Vec::new() };
+    let (_, results) = runs(everything()).remove(0);
     results.save(folder.path()).expect("saves");
-    let error = write_report(&[folder.path().to_owned()], folder.path()).expect_err("nothing");
-    assert!(error.to_string().contains("hold no measurement"), "{error}");
-}
-
-#[test]
-fn records_that_hold_nothing_but_zeros_are_still_drawn() {
-    let mut record = made_up("write", Condition::Wal, 1.0);
-    (record.rows_per_second, record.effective_throughput_1ms) = (0.0, 0.0);
-    record.completion_interval_ms = 0.0;
-    record.latency_percentiles_ms.clear();
-    record.progress.clear();
-    for figure in figures(&sections(&[record])) {
-        assert_legible(&figure.wide());
-        let file = figure.wide().file();
-        assert!(!file.contains("NaN") && !file.contains("inf "), "{file}");
-    }
+    let paths = [folder.path().to_owned(), folder.path().join(crate::measurement::RESULTS_FILE)];
+    let read = load_all(&paths).expect("reads");
+    assert!(read.iter().all(|(_, read)| *read == results));
+    let page = write_page(&read[..1], folder.path()).expect("writes");
+    assert!(page.exists() && folder.path().join("csv/write.csv").exists());
+    let error = load_all(&[folder.path().join("nowhere")]).expect_err("nothing there");
+    assert!(error.to_string().contains("nowhere"), "{error}");
 }

@@ -1,45 +1,133 @@
-//! How wide text is, near enough to lay it out without a font at hand.
-//!
-//! The widths are those of a wide sans serif face, so that text which fits here fits in the faces
-//! that browsers choose.
+//! The report for a terminal of 100 columns: findings and tables. Charts are left to the page.
 
-/// Type sizes in pixels, as in the style sheet.
-pub(super) const TITLE_SIZE: f64 = 15.0;
-/// Everything that is not a title.
-pub(super) const LABEL_SIZE: f64 = 12.0;
-/// From one line of labels to the next.
-pub(super) const LINE_HEIGHT: f64 = 16.0;
-/// From one line of a title to the next.
-pub(super) const TITLE_LINE_HEIGHT: f64 = 20.0;
+use std::fmt::Write as _;
 
-/// The width of `text` in pixels at the type size `size`.
-pub(super) fn width(text: &str, size: f64) -> f64 {
-    text.chars().map(em).sum::<f64>() * size
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
+
+use crate::environment::Environment;
+use crate::measurement::Results;
+use crate::report::model::{Column, Item, Report, Table};
+use crate::report::sentence;
+
+/// The columns of a terminal.
+const WIDTH: usize = 100;
+
+/// Where the name of a column is broken, at a blank or a soft hyphen.
+const COLUMN_WIDTH: usize = 7;
+
+/// Lines above, below and under the header; the columns are apart by blanks.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// Machine, disk and versions in a sentence.
+#[must_use]
+pub fn describe(environment: &Environment) -> String {
+    wrap(&sentence(environment))
 }
 
-fn em(letter: char) -> f64 {
-    match letter {
-        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.32,
-        ' ' | 'f' | 't' | 'r' | '-' | '(' | ')' | '/' | '*' => 0.40,
-        'm' | 'w' | 'M' | 'W' | '%' => 0.95,
-        'A'..='Z' => 0.72,
-        _ => 0.61,
+/// The report of one run.
+#[must_use]
+pub fn run(results: &Results) -> String {
+    report(&Report::of(&[(String::new(), results.clone())]))
+}
+
+/// The whole report.
+#[must_use]
+pub fn report(report: &Report) -> String {
+    let mut text = String::new();
+    for run in &report.runs {
+        line(&mut text, &wrap(&run.sentence));
     }
-}
-
-/// Breaks `text` between words into lines at most `room` pixels wide. A longer word stands alone.
-pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if width(line, size) + width(" ", size) + width(word, size) <= room => {
-                line.push(' ');
-                line.push_str(word);
+    for section in &report.sections {
+        line(&mut text, &format!("\n{}\n{}", section.heading, wrap(section.question)));
+        for part in &section.parts {
+            line(&mut text, &format!("\n{}", part.heading));
+            for finding in &part.body.findings {
+                line(&mut text, &wrap(&format!("- {finding}")));
             }
-            _ => lines.push(word.to_owned()),
+            for item in &part.body.shown {
+                if let Item::Table(shown) = item {
+                    line(&mut text, &table(shown));
+                }
+            }
+        }
+        for (name, meaning) in &section.conditions {
+            line(&mut text, &wrap(&format!("{name}: {meaning}.")));
+        }
+        for paragraph in section.how_to_read {
+            line(&mut text, &wrap(paragraph));
         }
     }
-    lines
+    for run in &report.runs {
+        for warning in &run.warnings {
+            line(&mut text, &wrap(&format!("warning: {warning}")));
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// A table with its caption and notes.
+#[must_use]
+pub fn table(table: &Table) -> String {
+    let mut drawn = comfy_table::Table::new();
+    drawn.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    drawn.set_header(table.columns.iter().map(head));
+    for row in &table.rows {
+        drawn.add_row(row);
+    }
+    for (index, column) in drawn.column_iter_mut().enumerate() {
+        column.set_padding((0, 0));
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    if !table.caption.is_empty() {
+        line(&mut text, &wrap(&table.caption));
+    }
+    line(&mut text, &drawn.to_string());
+    for note in &table.notes {
+        line(&mut text, &wrap(note));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn head(column: &Column) -> String {
+    let lines = fill(&column.name, COLUMN_WIDTH);
+    let mut text = lines.replace("\u{ad}\n", "-\n").replace('\u{ad}', "");
+    if !column.unit.is_empty() {
+        text.push('\n');
+        text.push_str(column.unit);
+    }
+    text
+}
+
+fn wrap(text: &str) -> String {
+    fill(text, WIDTH)
+}
+
+/// Breaks lines at blanks and soft hyphens.
+fn fill(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_inclusive([' ', '\u{ad}']) {
+        let length = |text: &str| text.trim_end().chars().filter(|&c| c != '\u{ad}').count();
+        if let Some(last) = lines.last_mut()
+            && (last.is_empty() || length(&format!("{last}{word}")) <= width)
+        {
+            last.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+}
+
+fn line(text: &mut String, content: &str) {
+    let _infallible = writeln!(text, "{content}");
 }
 
 #[cfg(test)]
@@ -47,19 +135,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_keep_to_the_room_and_lose_no_word() {
-        let text = "How many rows a second are durable, by rows a transaction and by who commits";
-        let lines = wrap(text, LABEL_SIZE, 150.0);
-        assert!(lines.len() > 2);
-        assert!(lines.iter().all(|line| width(line, LABEL_SIZE) <= 150.0), "{lines:?}");
-        assert_eq!(lines.join(" "), text);
-    }
-
-    #[test]
-    fn a_word_that_fits_nowhere_stands_alone() {
-        assert_eq!(
-            wrap("a groupcommit-async b", LABEL_SIZE, 40.0),
-            ["a", "groupcommit-async", "b"]
-        );
+    fn lines_break_at_blanks_and_hyphens() {
+        assert_eq!(fill("one two three", 7), "one two\nthree");
+        let column = Column { name: "opera\u{ad}tions/s".to_owned(), unit: "ms" };
+        assert_eq!(head(&column), "opera-\ntions/s\nms");
     }
 }

@@ -1,166 +1,131 @@
 //! Experiment 2, transaction merging, as part of a report.
 
 use crate::condition::Condition;
+use crate::engine::Engine;
 use crate::measurement::Measurement;
-use crate::report::axis::Axis;
-use crate::report::case::{Case, cases};
-use crate::report::drawing::Marker;
-use crate::report::head::Head;
-use crate::report::lines::{LineChart, Series, Stroke};
-use crate::report::published::{self, MERGED_PER_SECOND, MERGED_THREADS};
-use crate::report::scale::Scale;
-use crate::report::section::{Chart, Disk, Figure, Part, Section, parts};
-use crate::report::tables;
-use crate::table::{grouped, significant};
+use crate::report::Spec;
+use crate::report::case::{Case, Setup, by, notes};
+use crate::report::model::{Axis, Body, Chart, Item, Plot, Scale, Series, Table};
+use crate::report::number::{grouped, ratio, significant};
+use crate::report::published;
 
-/// The section, `None` without records.
-pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
-    let own: Vec<_> = measurements.iter().filter(|m| m.experiment == "threads").collect();
-    (!own.is_empty()).then(|| Section {
-        name: "threads",
-        heading: "Many threads, one document each",
-        question: "How many documents a second become durable when many threads insert single documents, \
-                   each in a transaction of its own?",
-        parts: parts(&own, part),
-        how_to_read: how_to_read(),
-        published: Some(published::threads(&own)),
-    })
+pub(super) const SPEC: Spec = Spec {
+    experiment: "threads",
+    heading: "Many callers, one row each",
+    question: "How many rows become durable when many threads each insert single rows in transactions of \
+               their own?",
+    how_to_read: &[
+        "Each thread inserts a row, waits until it is durable, and inserts the next. A line that stays level \
+         means that threads queue for the disk one after another. A line that rises means that they share \
+         its flushes.",
+    ],
+    body,
+};
+
+/// What a reader who has not seen the conditions yet can tell apart.
+fn title(condition: Condition, setup: Setup) -> String {
+    let engine = setup.engine.map_or("", Engine::title);
+    match condition {
+        Condition::Merged => "groupcommit".to_owned(),
+        Condition::Shared => format!("plain {engine} WAL, shared connection"),
+        Condition::Connections => format!("plain {engine}, a connection per thread"),
+        Condition::SyncThreads => format!("plain {engine}, synced commits"),
+        other => other.name().to_owned(),
+    }
 }
 
-fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
-    let cases = cases(measurements.iter().copied());
-    let figure = |name: &str, chart, half| Figure {
-        file: format!("threads-{name}{}", disk.suffix()),
-        chart: Chart::Lines(chart),
-        half,
-    };
-    let throughput = {
-        let title = "Durable documents a second by number of threads";
-        let mut chart = by_threads(disk, title, "documents/s", &cases, |m| m.rows_per_second, 1.0);
-        // Measured on another machine, so beside ours only where the disk is the real one.
-        if disk.flush_delay_ms.is_none() {
-            let rates = cases.iter().map(|case| case.median(|m| m.rows_per_second));
-            chart.upward.scale = Scale::logarithmic(rates.chain([MERGED_PER_SECOND]));
-            let threads = cases.iter().map(|case| case.first().threads as f64);
-            chart.across.scale = Scale::settings(threads);
-            chart.series.push(Series {
-                name: "published: merged, 25 threads (RavenDB, another machine)".to_owned(),
-                class: "published".to_owned(),
-                stroke: Stroke::Points(Marker::Cross),
-                points: vec![(MERGED_THREADS as f64, MERGED_PER_SECOND)],
-            });
+fn body(setup: Setup, cases: &[Case<'_>]) -> Body {
+    let lines = |name: &str, title_of: &str, label, figure: fn(&Measurement) -> f64| {
+        let series = by(cases, |case| case.condition().name()).into_iter().map(|(_, own)| Series {
+            name: title(own[0].condition(), setup),
+            role: own[0].role(),
+            points: by(&own, |case| case.first().threads)
+                .iter()
+                .map(|(threads, own)| (*threads as f64, own[0].median(figure)))
+                .collect(),
+        });
+        Chart {
+            name: format!("threads-{name}"),
+            title: title_of.to_owned(),
+            note: "Medians. One row per transaction.".to_owned(),
+            plot: Plot::Lines {
+                x: Axis { label: "callers (threads)", scale: Scale::Doubling },
+                y: Axis { label, scale: Scale::Log },
+                series: series.collect(),
+            },
         }
-        chart
     };
-    Part {
-        disk,
-        findings: finding(&cases).into_iter().collect(),
-        charts: vec![
-            figure("throughput", throughput, false),
-            figure(
-                "latency-p50",
-                by_threads(
-                    disk,
-                    "What half of the callers waited at most, by number of threads",
-                    "latency p50, ms",
-                    &cases,
-                    |m| m.latency_ms.p50,
-                    0.0,
-                ),
-                true,
-            ),
-            figure(
-                "latency-p99",
-                by_threads(
-                    disk,
-                    "What 99 of 100 callers waited at most, by number of threads",
-                    "latency p99, ms",
-                    &cases,
-                    |m| m.latency_ms.p99,
-                    0.0,
-                ),
-                true,
-            ),
-        ],
-        tables: vec![tables::threads(disk, &cases)],
+    let throughput =
+        lines("throughput", "Durable rows per second, by callers", "rows/s", |m| m.rows_per_second);
+    let wait = lines("wait", "Median wait of a caller", "ms", |m| m.latency_ms.p50);
+    let mut more = vec![Item::Chart(wait)];
+    if setup.engine == Some(Engine::Sqlite) && setup.flush_delay_ms.is_none() {
+        more.push(Item::Table(published::threads(cases)));
     }
+    Body {
+        findings: finding(setup, cases).into_iter().collect(),
+        shown: vec![Item::Chart(throughput), Item::Table(table(cases))],
+        more,
+    }
+}
+
+fn reference<'a, 'b>(cases: &'a [Case<'b>], threads: usize) -> Option<&'a Case<'b>> {
+    cases
+        .iter()
+        .find(|case| case.first().is_reference_of_threads() && case.first().threads == threads)
 }
 
 /// At the most threads with which both were measured.
-fn finding(cases: &[Case<'_>]) -> Option<String> {
-    let reference = |threads| {
-        cases
-            .iter()
-            .find(|case| case.first().is_reference_of_threads() && case.first().threads == threads)
-    };
-    let merged = cases.iter().filter(|case| case.first().condition == Condition::Merged);
-    let (merged, shared) = merged
-        .filter_map(|merged| Some((merged, reference(merged.first().threads)?)))
+fn finding(setup: Setup, cases: &[Case<'_>]) -> Option<String> {
+    let merged = cases.iter().filter(|case| case.condition() == Condition::Merged);
+    let (merged, plain) = merged
+        .filter_map(|merged| Some((merged, reference(cases, merged.first().threads)?)))
         .max_by_key(|(merged, _)| merged.first().threads)?;
-    let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
-    (rate(shared) > 0.0).then(|| {
-        format!(
-            "With {} threads, merging made {} documents/s durable, {} times the {} of {}.",
-            grouped(merged.first().threads as f64),
-            grouped(rate(merged)),
-            significant(rate(merged) / rate(shared)),
-            grouped(rate(shared)),
-            tables::threads_name(shared.first().condition),
-        )
-    })
+    Some(format!(
+        "With {} threads, groupcommit made {} rows/s durable, {} × the {} of {} with as many.",
+        grouped(merged.first().threads as f64),
+        grouped(merged.rate()),
+        ratio(merged.rate(), Some(plain.rate())),
+        grouped(plain.rate()),
+        setup.plain(plain.condition()),
+    ))
 }
 
-fn by_threads(
-    disk: Disk,
-    title: &str,
-    unit: &str,
-    cases: &[Case<'_>],
-    figure: impl Fn(&Measurement) -> f64,
-    least: f64,
-) -> LineChart {
-    let mut conditions = Vec::new();
-    for case in cases {
-        if !conditions.contains(&case.first().condition) {
-            conditions.push(case.first().condition);
-        }
-    }
-    let values = || cases.iter().map(|case| case.median(&figure).max(least));
-    let series = conditions.into_iter().map(|condition| {
-        let own: Vec<_> = cases.iter().filter(|c| c.first().condition == condition).collect();
-        let mut points: Vec<_> =
-            own.iter().map(|c| (c.first().threads as f64, c.median(&figure))).collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Series {
-            name: tables::threads_name(condition).to_owned(),
-            class: own[0].full_class(),
-            stroke: Stroke::Marked(own[0].marker()),
-            points,
-        }
-    });
-    LineChart {
-        head: Head {
-            title: title.to_owned(),
-            remark: "Medians over the repeats.".to_owned(),
-            simulated: disk.remark(),
-            key: Vec::new(),
-        },
-        across: Axis::new(
-            "threads",
-            Scale::settings(cases.iter().map(|c| c.first().threads as f64)),
-        ),
-        upward: Axis::new(unit, Scale::logarithmic(values())),
-        series: series.collect(),
-    }
-}
-
-fn how_to_read() -> Vec<String> {
-    [
-        "Each thread inserts one document, waits until it is durable, and inserts the next. A line that \
-         stays level means that the threads queue for the disk one after the other; one that rises means \
-         that they share its flushes.",
-        "The published figure stands beside ours to show the shape of the experiment. It was measured on \
-         another machine with another database, so no ratio is made of the two.",
-    ]
-    .map(str::to_owned)
-    .into()
+fn table(cases: &[Case<'_>]) -> Table {
+    let name = cases.iter().find(|case| case.first().is_reference_of_threads());
+    let name = name.map_or("", |case| case.condition().name());
+    let against = format!("× {name}");
+    let columns = [
+        ("condition", ""),
+        ("threads", ""),
+        ("rows/s", ""),
+        ("range", ""),
+        (&*against, ""),
+        ("wait p50", "ms"),
+        ("wait p99", "ms"),
+        ("longest wait", "ms"),
+        ("group", ""),
+    ];
+    let row = |case: &Case<'_>| {
+        let first = case.first();
+        vec![
+            first.condition.to_string(),
+            grouped(first.threads as f64),
+            grouped(case.rate()),
+            case.range(|m| m.rows_per_second),
+            ratio(case.rate(), reference(cases, first.threads).map(Case::rate)),
+            significant(case.median(|m| m.latency_ms.p50)),
+            significant(case.median(|m| m.latency_ms.p99)),
+            significant(case.median(|m| m.latency_ms.max)),
+            significant(case.median(|m| m.group_transactions_mean)),
+        ]
+    };
+    let sorted = by(cases, |case| case.first().threads);
+    let mut table =
+        Table::new("", &columns).with_rows(sorted.iter().flat_map(|(_, own)| own).map(row));
+    table.notes = notes(cases);
+    table.with_note(format!(
+        "{against}: rows/s divided by those of `{name}` with as many threads. More is better. group: \
+         transactions per commit."
+    ))
 }

@@ -1,67 +1,72 @@
 //! Experiment 4, the price of the write-ahead log, as part of a report.
 
-use std::fmt::Write as _;
-
 use crate::condition::Condition;
 use crate::measurement::{Measurement, WalFigures};
-use crate::report::axis::Axis;
-use crate::report::case::{Case, cases};
-use crate::report::head::Head;
-use crate::report::rows::{Mark, Row, RowChart, RowGroup};
-use crate::report::scale::Scale;
-use crate::report::section::{Chart, Disk, Figure, Part, Section, Table, parts};
-use crate::report::tables::figure as figure_of;
+use crate::report::Spec;
+use crate::report::case::{Case, Setup, notes};
+use crate::report::model::{Axis, Body, Chart, Item, Plot, Row, Scale, Table};
+use crate::report::number::{grouped, optional, ratio, significant};
+use crate::report::published::OTHER_MACHINE;
 use crate::setting::Benchmark;
-use crate::table::{grouped, significant};
 
-/// As published: log, benchmark, MB/s, space and write amplification, mean latency in microseconds.
-const PUBLISHED: [(&str, Benchmark, &str, &str, &str, &str); 4] = [
-    ("off", Benchmark::Fillseq, "180.22", "2.667", "2", "0.61416"),
-    ("off", Benchmark::Fillrandom, "77.33", "1.625", "1.7", "1.43117"),
-    ("on, not flushed", Benchmark::Fillseq, "51.73", "2.06667", "2", "2.13972"),
-    ("on, not flushed", Benchmark::Fillrandom, "36.17", "1.625", "1.7", "3.06011"),
+pub(super) const SPEC: Spec = Spec {
+    experiment: "wal",
+    heading: "The price of the write-ahead log",
+    question: "What does RocksDB pay for its log, and what for making every transaction durable?",
+    how_to_read: &[
+        "`fillseq` and `fillrandom` write keys in ascending and in random order, `readrandom` reads random keys. \
+         Every condition writes the same entries, one per call or transaction.",
+        "Space: bytes of table files ÷ bytes that can be read. Written: bytes written ÷ bytes given, and in \
+         brackets without the log, as it was published. Log write and log flush: seconds per million entries, \
+         in which other work may go on.",
+    ],
+    body,
+};
+
+/// As published: condition, benchmark, MB/s, space, written without the log, mean latency in microseconds.
+const PUBLISHED: [(Condition, Benchmark, [&str; 4]); 4] = [
+    (Condition::NoWal, Benchmark::Fillseq, ["180.22", "2.667", "2", "0.614"]),
+    (Condition::NoWal, Benchmark::Fillrandom, ["77.33", "1.625", "1.7", "1.43"]),
+    (Condition::WalNosync, Benchmark::Fillseq, ["51.73", "2.067", "2", "2.14"]),
+    (Condition::WalNosync, Benchmark::Fillrandom, ["36.17", "1.625", "1.7", "3.06"]),
 ];
 
-const NOT_MEASURED: &str = "–";
-
-/// The section, `None` without records.
-pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
-    let own: Vec<_> = measurements.iter().filter(|m| m.experiment == "wal").collect();
-    (!own.is_empty()).then(|| Section {
-        name: "wal",
-        heading: "The price of the write-ahead log",
-        question: "What does a log-structured store pay for its log, and what for making every transaction \
-                   durable?",
-        parts: parts(&own, part),
-        how_to_read: how_to_read(),
-        published: Some(published(&own)),
-    })
-}
-
-fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
-    let cases = cases(measurements.iter().copied());
-    let figure = |name: &str, chart| Figure {
-        file: format!("wal-{name}{}", disk.suffix()),
-        chart: Chart::Rows(chart),
-        half: false,
-    };
-    Part {
-        disk,
-        findings: findings(&cases),
-        charts: vec![
-            figure("throughput", throughput(disk, &cases)),
-            figure("log", log(disk, &cases)),
-        ],
-        tables: vec![table(disk, &cases)],
+fn body(_: Setup, cases: &[Case<'_>]) -> Body {
+    Body {
+        findings: [Benchmark::Fillseq, Benchmark::Fillrandom]
+            .into_iter()
+            .filter_map(|benchmark| finding(cases, benchmark))
+            .collect(),
+        shown: vec![Item::Chart(chart(cases)), Item::Table(table(cases))],
+        more: vec![Item::Table(published(cases))],
     }
 }
 
-fn wal(case: &Case<'_>, figure: fn(&WalFigures) -> f64) -> f64 {
-    case.median(|m| m.wal.as_ref().map_or(0.0, figure))
+fn megabytes(m: &Measurement) -> f64 {
+    m.wal.as_ref().map_or(f64::NAN, |wal| wal.megabytes_per_second)
 }
 
-fn is_of(case: &Case<'_>, benchmark: Benchmark) -> bool {
-    case.first().setting.as_deref() == Some(benchmark.name())
+fn wait_us(m: &Measurement) -> f64 {
+    m.latency_ms.mean * 1e3
+}
+
+/// The median of a figure that some conditions do not have.
+fn figure(case: &Case<'_>, of: fn(&WalFigures) -> Option<f64>) -> Option<f64> {
+    case.first().wal.as_ref().and_then(of)?;
+    Some(case.median(|m| m.wal.as_ref().and_then(of).unwrap_or(f64::NAN)))
+}
+
+/// Seconds for a million entries.
+fn per_million(case: &Case<'_>, of: fn(&WalFigures) -> f64) -> Option<f64> {
+    figure(case, |wal| wal.write_amplification)?;
+    Some(case.median(|m| m.wal.as_ref().map_or(f64::NAN, of) * 1e6 / m.rows.max(1) as f64))
+}
+
+fn of_benchmark<'a, 'b>(
+    cases: &'a [Case<'b>],
+    benchmark: Benchmark,
+) -> impl Iterator<Item = &'a Case<'b>> {
+    cases.iter().filter(move |case| case.first().setting.as_deref() == Some(benchmark.name()))
 }
 
 fn find<'a, 'b>(
@@ -69,226 +74,116 @@ fn find<'a, 'b>(
     condition: Condition,
     benchmark: Benchmark,
 ) -> Option<&'a Case<'b>> {
-    cases.iter().find(|case| case.first().condition == condition && is_of(case, benchmark))
+    of_benchmark(cases, benchmark).find(|case| case.condition() == condition)
 }
 
-/// For each benchmark that writes: durable through groupcommit against no log at all.
-fn findings(cases: &[Case<'_>]) -> Vec<String> {
-    let finding = |benchmark: Benchmark| {
-        let durable = find(cases, Condition::Groupcommit, benchmark)?;
-        let without = find(cases, Condition::NoWal, benchmark)?;
-        let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
-        let mut text = format!(
-            "{}: groupcommit made {} transactions/s durable, {} times what RocksDB wrote without a log",
-            benchmark.name(),
-            grouped(rate(durable)),
-            significant(rate(durable) / rate(without).max(f64::MIN_POSITIVE)),
-        );
-        for (condition, what) in [
-            (Condition::WalNosync, "with a log that is not flushed"),
-            (Condition::WalSync, "with every write flushed"),
-        ] {
-            if let Some(other) = find(cases, condition, benchmark) {
-                let ratio = significant(rate(durable) / rate(other).max(f64::MIN_POSITIVE));
-                let _infallible = write!(text, ", {ratio} times {what}");
-            }
-        }
-        text.push('.');
-        Some(text)
-    };
-    [Benchmark::Fillseq, Benchmark::Fillrandom].into_iter().filter_map(finding).collect()
+/// Durable through groupcommit against no log at all, and against a flush per write.
+fn finding(cases: &[Case<'_>], benchmark: Benchmark) -> Option<String> {
+    let durable = find(cases, Condition::Groupcommit, benchmark)?;
+    let times =
+        |condition| ratio(durable.rate(), find(cases, condition, benchmark).map(Case::rate));
+    Some(format!(
+        "`{}`: groupcommit made {} transactions/s durable, {} × what RocksDB wrote without a log and {} × what it \
+         wrote with every write flushed.",
+        benchmark.name(),
+        grouped(durable.rate()),
+        times(Condition::NoWal),
+        times(Condition::WalSync),
+    ))
 }
 
-fn groups(
-    cases: &[Case<'_>],
-    benchmarks: &[Benchmark],
-    row: impl Fn(&Case<'_>) -> Row,
-) -> Vec<RowGroup> {
-    let group = |benchmark: &Benchmark| RowGroup {
-        heading: benchmark.name().to_owned(),
-        rows: cases.iter().filter(|case| is_of(case, *benchmark)).map(&row).collect(),
-    };
-    benchmarks.iter().map(group).filter(|group| !group.rows.is_empty()).collect()
-}
-
-fn throughput(disk: Disk, cases: &[Case<'_>]) -> RowChart {
-    let rate = |m: &Measurement| m.wal.as_ref().map_or(0.0, |wal| wal.megabytes_per_second);
-    let row = |case: &Case<'_>| {
-        let spread = case.spread(rate);
-        Row {
-            name: case.name(cases),
-            class: case.full_class(),
-            mark: Mark::Bar {
-                parts: vec![(spread.median, "")],
-                spread: (case.repeats().len() > 1).then_some((spread.min, spread.max)),
-            },
-            figure: figure_of(spread.median),
-        }
-    };
-    RowChart {
-        head: Head {
-            title:
-                "Keys and values a second, with the log off, on, flushed, and through groupcommit"
-                    .to_owned(),
-            remark: "Medians over the repeats; the line is the least and the most. * not durable."
-                .to_owned(),
-            simulated: disk.remark(),
-            key: Vec::new(),
-        },
-        axis: Axis::new("MB/s", Scale::linear(cases.iter().map(|case| case.spread(rate).max))),
-        groups: groups(cases, &Benchmark::ALL, row),
+fn chart(cases: &[Case<'_>]) -> Chart {
+    let mut rows = Vec::new();
+    for benchmark in Benchmark::ALL {
+        rows.push(Row::Heading(benchmark.name().to_owned()));
+        rows.extend(of_benchmark(cases, benchmark).map(|case| case.row(&[], megabytes)));
+    }
+    Chart {
+        name: "wal-throughput".to_owned(),
+        title: "Keys and values per second".to_owned(),
+        note: "Point: median; line: range of the repeats; hollow: not durable. Further right is better."
+            .to_owned(),
+        plot: Plot::Points { axis: Axis { label: "MB/s", scale: Scale::Log }, rows },
     }
 }
 
-/// Seconds of the log, of a million transactions.
-fn log(disk: Disk, cases: &[Case<'_>]) -> RowChart {
-    let per_million = |case: &Case<'_>, figure: fn(&WalFigures) -> f64| {
-        case.median(|m| m.wal.as_ref().map_or(0.0, figure) * 1e6 / (m.rows.max(1) as f64))
-    };
-    let write = |case: &Case<'_>| per_million(case, |wal| wal.log_write_seconds);
-    let flush = |case: &Case<'_>| per_million(case, |wal| wal.log_flush_seconds);
-    let fills = [Benchmark::Fillseq, Benchmark::Fillrandom];
-    let row = |case: &Case<'_>| Row {
-        name: case.name(cases),
-        class: case.full_class(),
-        mark: Mark::Bar {
-            parts: vec![(write(case), "shade"), (flush(case), "light")],
-            spread: None,
-        },
-        figure: format!("{} + {}", figure_of(write(case)), figure_of(flush(case))),
-    };
-    let longest = cases
-        .iter()
-        .filter(|case| fills.iter().any(|&benchmark| is_of(case, benchmark)))
-        .map(|case| write(case) + flush(case));
-    RowChart {
-        head: Head {
-            title: "Time spent writing the log, and flushing it, for a million transactions"
-                .to_owned(),
-            remark:
-                "Writing (dark) and flushing (light). Through groupcommit the flush goes on beside \
-                     the next group."
-                    .to_owned(),
-            simulated: disk.remark(),
-            key: Vec::new(),
-        },
-        axis: Axis::new("seconds", Scale::linear(longest)),
-        groups: groups(cases, &fills, row),
-    }
-}
-
-fn optional(case: &Case<'_>, figure: fn(&WalFigures) -> Option<f64>) -> String {
-    let there = case.first().wal.as_ref().and_then(figure).is_some();
-    if !there {
-        return NOT_MEASURED.to_owned();
-    }
-    figure_of(case.median(|m| m.wal.as_ref().and_then(figure).unwrap_or_default()))
-}
-
-fn table(disk: Disk, cases: &[Case<'_>]) -> Table {
-    let row = |case: &Case<'_>| {
-        let first = case.first();
-        let rocksdb =
-            |wal: &WalFigures| (wal.log_bytes + wal.flush_bytes + wal.compaction_bytes) as f64;
-        let written = wal(case, rocksdb);
-        let kernel = wal(case, |wal| wal.kernel_bytes.unwrap_or_default() as f64);
-        let checked = if written > 0.0 && kernel > 0.0 {
-            figure_of(kernel / written)
-        } else {
-            NOT_MEASURED.to_owned()
-        };
+fn table(cases: &[Case<'_>]) -> Table {
+    let columns = [
+        ("condition", ""),
+        ("benchmark", ""),
+        ("MB/s", ""),
+        ("range", ""),
+        ("rows/s", ""),
+        ("× no-wal", ""),
+        ("mean wait", "µs"),
+        ("space", ""),
+        ("written", ""),
+        ("log write", "s"),
+        ("log flush", "s"),
+    ];
+    let row = |benchmark: Benchmark, case: &Case<'_>| {
+        let written = figure(case, |wal| wal.write_amplification);
+        let tables = figure(case, |wal| wal.table_write_amplification);
         vec![
-            first.setting.clone().unwrap_or_default(),
-            case.name(cases),
-            figure_of(wal(case, |wal| wal.megabytes_per_second)),
-            grouped(case.median(|m| m.rows_per_second)),
-            figure_of(case.median(|m| m.latency_ms.mean * 1e3)),
-            optional(case, |wal| wal.space_amplification),
-            optional(case, |wal| wal.write_amplification),
-            optional(case, |wal| wal.table_write_amplification),
-            checked,
-            figure_of(wal(case, |wal| wal.log_write_seconds)),
-            figure_of(wal(case, |wal| wal.log_flush_seconds)),
-        ]
-    };
-    let sorted =
-        Benchmark::ALL.iter().flat_map(|&b| cases.iter().filter(move |case| is_of(case, b)));
-    Table {
-        caption: format!("The price of the write-ahead log. {}", disk.heading()),
-        columns: vec![
-            "benchmark",
-            "condition",
-            "MB/s",
-            "operations/s",
-            "mean wait, µs",
-            "space amplification",
-            "write amplification",
-            "without the log",
-            "kernel ÷ RocksDB",
-            "writing the log, s",
-            "flushing the log, s",
-        ],
-        rows: sorted.map(row).collect(),
-        notes: vec![
-            "MB: 1,048,576 bytes of keys and values. * not durable. Amplifications are by RocksDB's own \
-             statistics; \"kernel ÷ RocksDB\" is what the kernel saw written against what RocksDB counted."
-                .to_owned(),
-        ],
-    }
-}
-
-fn published(measurements: &[&Measurement]) -> Table {
-    let cases = cases(measurements.iter().copied());
-    let row = |&(log, benchmark, rate, space, write, latency): &(
-        &str,
-        Benchmark,
-        &str,
-        &str,
-        &str,
-        &str,
-    )| {
-        let condition = if log == "off" { Condition::NoWal } else { Condition::WalNosync };
-        let ours = find(&cases, condition, benchmark);
-        let here =
-            |text: fn(&Case<'_>) -> String| ours.map_or_else(|| NOT_MEASURED.to_owned(), text);
-        let beside = |published: &str, ours: String| format!("{published} | {ours}");
-        vec![
-            log.to_owned(),
+            case.name(&[]),
             benchmark.name().to_owned(),
-            beside(rate, here(|case| figure_of(wal(case, |wal| wal.megabytes_per_second)))),
-            beside(space, here(|case| optional(case, |wal| wal.space_amplification))),
-            beside(write, here(|case| optional(case, |wal| wal.table_write_amplification))),
-            beside(latency, here(|case| figure_of(case.median(|m| m.latency_ms.mean * 1e3)))),
+            significant(case.median(megabytes)),
+            case.range(megabytes),
+            grouped(case.rate()),
+            ratio(case.rate(), find(cases, Condition::NoWal, benchmark).map(Case::rate)),
+            significant(case.median(wait_us)),
+            optional(figure(case, |wal| wal.space_amplification)),
+            written.map_or_else(
+                || optional(None),
+                |all| format!("{} ({})", significant(all), optional(tables)),
+            ),
+            optional(per_million(case, |wal| wal.log_write_seconds)),
+            optional(per_million(case, |wal| wal.log_flush_seconds)),
         ]
     };
-    Table {
-        caption: "Beside the publication (the price of the WAL): published | here".to_owned(),
-        columns: vec![
-            "log",
-            "benchmark",
-            "MB/s",
-            "space amplification",
-            "write amplification",
-            "mean latency, µs",
-        ],
-        rows: PUBLISHED.iter().map(row).collect(),
-        notes: vec![
-            "Another machine, another disk: so no ratio. Published as means of 10 runs; ours are medians. \
-             The published write amplification does not count the log, so ours beside it does not either."
-                .to_owned(),
-        ],
-    }
+    let rows = Benchmark::ALL
+        .into_iter()
+        .flat_map(|benchmark| of_benchmark(cases, benchmark).map(move |case| (benchmark, case)));
+    let mut table =
+        Table::new("", &columns).with_rows(rows.map(|(benchmark, case)| row(benchmark, case)));
+    table.notes = notes(cases);
+    table.with_note(
+        "MB: 1,048,576 bytes of keys and values. × no-wal: rows/s divided by those of `no-wal` in the same \
+         benchmark. More is better.",
+    )
 }
 
-fn how_to_read() -> Vec<String> {
-    [
-        "Every condition writes the same entries, one a call or transaction. no-wal and wal-nosync lose \
-         what they acknowledged: the first when the process ends, both when the power does. wal-sync \
-         flushes the log for every write; groupcommit acknowledges a transaction only when it is flushed, \
-         and many share a flush.",
-        "A wait through groupcommit is longer than one call, because many transactions are in flight at \
-         once. Reads go through no log; they are there to show that nothing is paid for them.",
-    ]
-    .map(str::to_owned)
-    .into()
+fn published(cases: &[Case<'_>]) -> Table {
+    let columns = [
+        ("condition", ""),
+        ("benchmark", ""),
+        ("published MB/s", ""),
+        ("here", ""),
+        ("published space", ""),
+        ("here", ""),
+        ("published written", ""),
+        ("here", ""),
+        ("published wait", "µs"),
+        ("here", "µs"),
+    ];
+    let row = |(condition, benchmark, published): (Condition, Benchmark, [&str; 4])| {
+        let case = find(cases, condition, benchmark);
+        let here = [
+            case.map(|case| case.median(megabytes)),
+            case.and_then(|case| figure(case, |wal| wal.space_amplification)),
+            case.and_then(|case| figure(case, |wal| wal.table_write_amplification)),
+            case.map(|case| case.median(wait_us)),
+        ];
+        let mut row = vec![condition.to_string(), benchmark.name().to_owned()];
+        for (published, here) in published.into_iter().zip(here) {
+            row.extend([published.to_owned(), optional(here)]);
+        }
+        row
+    };
+    Table::new("Beside the publication (mean of 10 runs)", &columns)
+        .with_rows(PUBLISHED.map(row))
+        .with_note(OTHER_MACHINE)
+        .with_note(
+            "The published write amplification does not count the log, so ours does not either.",
+        )
 }

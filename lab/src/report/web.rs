@@ -1,249 +1,188 @@
 //! Experiment 3, the asynchronous client, as part of a report.
 
-use std::fmt::Write as _;
-
 use crate::condition::Condition;
 use crate::measurement::Measurement;
-use crate::report::case::{Case, cases};
-use crate::report::distribution::box_plot;
-use crate::report::section::{Chart, Disk, Figure, Part, Section, Table, parts};
-use crate::report::tables::figure as figure_of;
+use crate::report::Spec;
+use crate::report::case::{Case, Setup, notes};
+use crate::report::model::{Axis, Body, Chart, Item, Plot, Row, Scale, Table};
+use crate::report::number::{grouped, optional, ratio, significant};
+use crate::report::published::OTHER_MACHINE;
 use crate::setting::{Queries, WebLoad};
-use crate::table::web::least_ms;
-use crate::table::{grouped, significant};
 
-const NOT_MEASURED: &str = "–";
+pub(super) const SPEC: Spec = Spec {
+    experiment: "web",
+    heading: "Requests of a web application",
+    question: "How long does a request take that asks for important and less important data at once, and \
+               updates something when the important part is answered?",
+    how_to_read: &[
+        "A request runs one important query, three less important ones and, after the important one, an update. \
+         Each query takes 0.2 to 6 ms of a processor of the database or, where that is said, waits in the server. \
+         A blocking client does one after another. An asynchronous one sends at once whatever depends on nothing.",
+        "A latency counts from the intended arrival. High load: as many threads as there are processors compute \
+         beside the database. At once: all requests arrive at the same moment, with the shortest queries.",
+    ],
+    body,
+};
 
-/// A condition as published, and ours: load, minimum, median, mean and maximum in milliseconds.
-const PUBLISHED: [(&str, Condition, WebLoad, [&str; 4]); 6] = [
-    ("blocking", Condition::Blocking, WebLoad::Normal, ["36", "47", "66.26", "222"]),
-    ("blocking, pool", Condition::BlockingPool, WebLoad::Normal, ["17", "30", "41.37", "156"]),
-    ("asynchronous", Condition::Groupcommit, WebLoad::Normal, ["20", "32", "41.25", "155"]),
-    ("bridge", Condition::Bridge, WebLoad::Normal, ["40", "72", "85.35", "197"]),
-    ("blocking, high load", Condition::Blocking, WebLoad::High, ["41", "142", "160.22", "604"]),
-    (
-        "asynchronous, high load",
-        Condition::Groupcommit,
-        WebLoad::High,
-        ["20", "59.5", "77.43", "298"],
-    ),
+/// As published: minimum, median, mean and maximum in milliseconds.
+const PUBLISHED: [(Condition, WebLoad, [&str; 4]); 6] = [
+    (Condition::Blocking, WebLoad::Normal, ["36", "47", "66.26", "222"]),
+    (Condition::BlockingPool, WebLoad::Normal, ["17", "30", "41.37", "156"]),
+    (Condition::Groupcommit, WebLoad::Normal, ["20", "32", "41.25", "155"]),
+    (Condition::Bridge, WebLoad::Normal, ["40", "72", "85.35", "197"]),
+    (Condition::Blocking, WebLoad::High, ["41", "142", "160.22", "604"]),
+    (Condition::Groupcommit, WebLoad::High, ["20", "59.5", "77.43", "298"]),
 ];
 
-/// The section, `None` without records.
-pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
-    let own: Vec<_> = measurements.iter().filter(|m| m.experiment == "web").collect();
-    (!own.is_empty()).then(|| Section {
-        name: "web",
-        heading: "Requests of a web application",
-        question: "How long does a request take that asks for important and less important data at once, \
-                   and updates some of it when the important part is answered?",
-        parts: parts(&own, part),
-        how_to_read: how_to_read(),
-        published: Some(published(&own)),
-    })
+/// The shortest latency.
+fn least_ms(m: &Measurement) -> f64 {
+    m.latency_percentiles_ms.first().map_or(f64::NAN, |&(_, ms)| ms)
 }
 
-fn is_under(case: &Case<'_>, load: WebLoad, queries: Queries) -> bool {
-    case.first().setting.as_deref() == Some(load.label(queries).as_str())
-}
-
-/// Every kind of queries under each of the loads.
-fn each(loads: &[WebLoad]) -> impl Iterator<Item = (Queries, WebLoad)> {
-    Queries::ALL.into_iter().flat_map(|queries| loads.iter().map(move |&load| (queries, load)))
-}
-
-fn heading(load: WebLoad, queries: Queries, cases: &[Case<'_>]) -> String {
-    let load = match load {
-        WebLoad::Normal => "normal load".to_owned(),
-        WebLoad::High => "high load: the processors are kept busy besides".to_owned(),
-        WebLoad::AtOnce => {
-            let requests = cases.first().map_or(0.0, |case| case.median(|m| m.rows as f64));
-            format!("{} requests at once, of shorter queries", grouped(requests))
-        }
-    };
-    match queries {
-        Queries::Work => load,
-        Queries::Wait => format!("{load}; queries that wait in the server"),
-    }
-}
-
-fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
-    let all = cases(measurements.iter().copied());
-    let groups = |loads: &[WebLoad]| -> Vec<(String, Vec<Case<'_>>)> {
-        let group = |(queries, load): (Queries, WebLoad)| {
-            let under = |case: &&Case<'_>| is_under(case, load, queries);
-            let own: Vec<Case<'_>> = all.iter().filter(under).cloned().collect();
-            (heading(load, queries, &own), own)
-        };
-        each(loads).map(group).filter(|(_, cases)| !cases.is_empty()).collect()
-    };
-    let figure = |name: &str, title: &str, loads: &[WebLoad]| {
-        let groups = groups(loads);
-        (!groups.is_empty()).then(|| Figure {
-            file: format!("web-{name}{}", disk.suffix()),
-            chart: Chart::Rows(box_plot(disk, title, &groups)),
-            half: false,
-        })
-    };
-    Part {
-        disk,
-        findings: findings(&all),
-        charts: [
-            figure(
-                "done",
-                "How long a request took until all of it was answered",
-                &WebLoad::ALL[..2],
-            ),
-            figure("at-once", "How long a request took when all came at once", &WebLoad::ALL[2..]),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        tables: vec![table(disk, &all)],
-    }
+fn p50(m: &Measurement) -> f64 {
+    m.latency_ms.p50
 }
 
 fn find<'a, 'b>(
     cases: &'a [Case<'b>],
     condition: Condition,
-    load: WebLoad,
-    queries: Queries,
+    setting: &str,
 ) -> Option<&'a Case<'b>> {
-    cases.iter().find(|case| case.first().condition == condition && is_under(case, load, queries))
+    cases.iter().find(|case| {
+        case.condition() == condition && case.first().setting.as_deref() == Some(setting)
+    })
 }
 
-fn median(case: &Case<'_>) -> f64 {
-    case.median(|m| m.latency_ms.p50)
+/// The loads that occur, in the order of their definition.
+fn settings(cases: &[Case<'_>]) -> Vec<String> {
+    let all = Queries::ALL.into_iter().flat_map(|q| WebLoad::ALL.map(|load| load.label(q)));
+    all.filter(|label| cases.iter().any(|c| c.first().setting.as_deref() == Some(label))).collect()
 }
 
-fn findings(cases: &[Case<'_>]) -> Vec<String> {
-    let against = |(queries, load): (Queries, WebLoad)| {
-        let ours = find(cases, Condition::Groupcommit, load, queries)?;
-        let mut text = format!(
-            "{}{}, half of the requests were done within {} ms through groupcommit",
-            match load {
-                WebLoad::Normal => "Under normal load",
-                WebLoad::High => "Under high load",
-                WebLoad::AtOnce => "When all came at once",
-            },
-            match queries {
-                Queries::Work => "",
-                Queries::Wait => ", with queries that wait in the server",
-            },
-            figure_of(median(ours))
-        );
-        for (condition, what) in [
-            (Condition::Blocking, "with a connection a request"),
-            (Condition::BlockingPool, "with a pool of connections"),
-        ] {
-            let Some(other) = find(cases, condition, load, queries) else { continue };
-            let ratio = median(ours) / median(other).max(f64::MIN_POSITIVE);
-            let _infallible = write!(
-                text,
-                ", {} times the {} ms {what}",
-                significant(ratio),
-                figure_of(median(other))
-            );
-        }
-        text.push('.');
-        Some(text)
-    };
-    each(&WebLoad::ALL).filter_map(against).collect()
+fn body(_: Setup, cases: &[Case<'_>]) -> Body {
+    let settings = settings(cases);
+    Body {
+        findings: settings.iter().filter_map(|setting| finding(cases, setting)).collect(),
+        shown: vec![Item::Chart(chart(cases, &settings)), Item::Table(table(cases, &settings))],
+        more: vec![Item::Table(published(cases))],
+    }
 }
 
-fn table(disk: Disk, cases: &[Case<'_>]) -> Table {
+fn finding(cases: &[Case<'_>], setting: &str) -> Option<String> {
+    let ours = find(cases, Condition::Groupcommit, setting)?;
+    let beside = |condition| find(cases, condition, setting).map(|case| case.median(p50));
+    Some(format!(
+        "Load {setting}: half of the requests were done within {} ms with groupcommit, {} ms with a blocking pool, {} \
+         ms with a connection per request.",
+        significant(ours.median(p50)),
+        optional(beside(Condition::BlockingPool)),
+        optional(beside(Condition::Blocking)),
+    ))
+}
+
+fn chart(cases: &[Case<'_>], settings: &[String]) -> Chart {
     let row = |case: &Case<'_>| {
-        let first = case.first();
+        let percentiles = case.percentiles();
+        let at = |quantile: f64| {
+            percentiles.iter().find(|(q, _)| (q - quantile).abs() < 1e-9).map(|&(_, ms)| ms)
+        };
+        let middle = case.median(p50);
+        Row::Point {
+            name: case.name(&[]),
+            role: case.role(),
+            durable: true,
+            value: middle,
+            range: (at(0.0).unwrap_or(middle), case.median(|m| m.latency_ms.p99)),
+            quartiles: at(0.25).zip(at(0.75)),
+        }
+    };
+    let mut rows = Vec::new();
+    for setting in settings {
+        rows.push(Row::Heading(format!("load: {setting}")));
+        let own = cases.iter().filter(|case| case.first().setting.as_deref() == Some(setting));
+        rows.extend(own.map(row));
+    }
+    Chart {
+        name: "web-done".to_owned(),
+        title: "How long a request took until all of it was answered".to_owned(),
+        note: "Point: median; box: middle half, where it was recorded; line: shortest to 99th percentile. Further \
+               left is better."
+            .to_owned(),
+        plot: Plot::Points { axis: Axis { label: "ms", scale: Scale::Log }, rows },
+    }
+}
+
+fn table(cases: &[Case<'_>], settings: &[String]) -> Table {
+    let columns = [
+        ("condition", ""),
+        ("load", ""),
+        ("requests", ""),
+        ("min", "ms"),
+        ("median", "ms"),
+        ("mean", "ms"),
+        ("p99", "ms"),
+        ("max", "ms"),
+        ("median × blocking", ""),
+        ("important part", "ms"),
+        ("connec\u{ad}tions", ""),
+    ];
+    let row = |setting: &String, case: &Case<'_>| {
+        let blocking = find(cases, Condition::Blocking, setting).map(|case| case.median(p50));
         let peak = case.repeats().iter().filter_map(|m| m.connections_peak).max();
-        let of = |figure: &dyn Fn(&Measurement) -> f64| figure_of(case.median(figure));
         vec![
-            first.condition.to_string(),
-            first.setting.clone().unwrap_or_default(),
+            case.condition().to_string(),
+            setting.clone(),
             grouped(case.median(|m| m.rows as f64)),
-            of(&least_ms),
-            of(&|m| m.latency_ms.p50),
-            of(&|m| m.latency_ms.mean),
-            of(&|m| m.latency_ms.p99),
-            of(&|m| m.latency_ms.max),
-            of(&|m| m.read_latency_ms.map_or(0.0, |first| first.p50)),
-            peak.map_or_else(|| NOT_MEASURED.to_owned(), |peak| grouped(peak as f64)),
+            significant(case.median(least_ms)),
+            significant(case.median(p50)),
+            significant(case.median(|m| m.latency_ms.mean)),
+            significant(case.median(|m| m.latency_ms.p99)),
+            significant(case.median(|m| m.latency_ms.max)),
+            ratio(case.median(p50), blocking),
+            significant(case.median(|m| m.read_latency_ms.map_or(f64::NAN, |first| first.p50))),
+            grouped(peak.map_or(f64::NAN, |peak| peak as f64)),
         ]
     };
-    Table {
-        caption: format!("Requests of a web application. {}", disk.heading()),
-        columns: vec![
-            "condition",
-            "load",
-            "requests",
-            "min, ms",
-            "median, ms",
-            "mean, ms",
-            "p99, ms",
-            "max, ms",
-            "median until the important part, ms",
-            "most connections at once",
-        ],
-        rows: cases.iter().map(row).collect(),
-        notes: disk.remark().into_iter().chain(["Medians over the repeats.".to_owned()]).collect(),
-    }
-}
-
-/// The publication's figures beside ours, on the engine that was measured first.
-fn published(measurements: &[&Measurement]) -> Table {
-    let first = measurements.first().map(|m| m.engine.clone()).unwrap_or_default();
-    let cases = cases(measurements.iter().copied().filter(|m| m.engine == first));
-    let rows = PUBLISHED.map(|(name, condition, load, published)| {
-        let case = find(&cases, condition, load, Queries::Work)
-            .or_else(|| find(&cases, condition, load, Queries::Wait));
-        let here = |figure: fn(&Measurement) -> f64| {
-            case.map_or_else(|| NOT_MEASURED.to_owned(), |case| figure_of(case.median(figure)))
-        };
-        let mut row = vec![name.to_owned()];
-        row.extend(published.map(str::to_owned));
-        row.extend([
-            here(least_ms),
-            here(|m| m.latency_ms.p50),
-            here(|m| m.latency_ms.mean),
-            here(|m| m.latency_ms.max),
-        ]);
-        row
+    let rows = settings.iter().flat_map(|setting| {
+        let own = cases.iter().filter(move |case| case.first().setting.as_deref() == Some(setting));
+        own.map(move |case| row(setting, case))
     });
-    Table {
-        caption: "Beside the publication (Akka Async SQL over ADBCJ, MySQL), in milliseconds".to_owned(),
-        columns: vec![
-            "condition",
-            "published: min",
-            "median",
-            "mean",
-            "max",
-            "here: min",
-            "median",
-            "mean",
-            "max",
-        ],
-        rows: rows.into(),
-        notes: vec![
-            "Another machine, another database, other queries: so no ratio.".to_owned(),
-            "Asynchronous is groupcommit here. Under high load the published bridge opened far too many \
-             connections and crashed; ours is bounded."
-                .to_owned(),
-        ],
-    }
+    let mut table = Table::new("", &columns).with_rows(rows);
+    table.notes = notes(cases);
+    table.with_note(
+        "min to max: until all of a request is answered. median × blocking: divided by the median of `blocking` \
+         under the same load; less is better. important part: median. connections: the most seen at once.",
+    )
 }
 
-fn how_to_read() -> Vec<String> {
-    [
-        "A request asks for important data and for three pieces of less important data, each of which \
-         takes 0.2 to 6 ms on an idle machine, for which it keeps a processor of the database busy or, \
-         where that is said, waits in the server; when the important \
-         part is there it is answered, and an update goes out. The request is done when everything is \
-         answered. A blocking client does one after the other; an asynchronous one asks at once for all \
-         that depends on nothing, so more than one processor can work for it.",
-        "Requests arrive when they arrive, at the same moments for every condition, and each latency \
-         counts from there. Under high load as many threads as there are processors compute without rest \
-         beside the database. When thousands come at once their queries are all of the shortest kind; the \
-         table shows how many connections were seen at once.",
-    ]
-    .map(str::to_owned)
-    .into()
+fn published(cases: &[Case<'_>]) -> Table {
+    let columns = [
+        ("condition", ""),
+        ("load", ""),
+        ("published min", "ms"),
+        ("here", "ms"),
+        ("published median", "ms"),
+        ("here", "ms"),
+        ("published mean", "ms"),
+        ("here", "ms"),
+        ("published max", "ms"),
+        ("here", "ms"),
+    ];
+    let row = |(condition, load, published): (Condition, WebLoad, [&str; 4])| {
+        let case = Queries::ALL.into_iter().find_map(|q| find(cases, condition, &load.label(q)));
+        let here: [fn(&Measurement) -> f64; 4] =
+            [least_ms, p50, |m| m.latency_ms.mean, |m| m.latency_ms.max];
+        let mut row = vec![condition.to_string(), load.name().to_owned()];
+        for (published, here) in published.into_iter().zip(here) {
+            row.extend([published.to_owned(), optional(case.map(|case| case.median(here)))]);
+        }
+        row
+    };
+    Table::new("Beside the publication (Akka Async SQL over ADBCJ, MySQL)", &columns)
+        .with_rows(PUBLISHED.map(row))
+        .with_note(OTHER_MACHINE)
+        .with_note(
+            "The published asynchronous client stands beside `groupcommit`. Under high load the published bridge \
+             opened too many connections and crashed; this one is bounded.",
+        )
 }

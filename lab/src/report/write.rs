@@ -1,282 +1,312 @@
 //! Experiment 1, pure write, as part of a report.
 
 use crate::condition::Condition;
+use crate::engine::Engine;
 use crate::measurement::Measurement;
-use crate::quality::paired_ratio;
-use crate::report::axis::Axis;
-use crate::report::case::{Case, cases};
-use crate::report::distribution::{box_plot, percentile_curves};
-use crate::report::drawing::Marker;
-use crate::report::head::{Head, Key, KeyMark};
-use crate::report::lines::{LineChart, Series, Stroke};
+use crate::report::Spec;
+use crate::report::case::{Case, Setup, by, notes};
+use crate::report::model::{Axis, Body, Chart, Item, Plot, Row, Scale, Series, Table};
+use crate::report::number::{grouped, ratio, significant};
 use crate::report::published;
-use crate::report::rows::{Mark, Row, RowChart, RowGroup};
-use crate::report::scale::Scale;
-use crate::report::section::{Chart, Disk, Figure, Part, Section, parts};
-use crate::report::tables::{self, NOT_DURABLE};
 use crate::statistics::{TARGET_LATENCY_MS, effective_throughput_1ms};
-use crate::table::{grouped, significant};
 
-/// The section, `None` without records.
-pub(super) fn section(measurements: &[Measurement]) -> Option<Section> {
-    let own: Vec<_> = measurements.iter().filter(|m| m.experiment == "write").collect();
-    (!own.is_empty()).then(|| Section {
-        name: "write",
-        heading: "Pure write",
-        question: "How many rows a second become durable, and how long does a caller wait for its \
-                   transaction, by rows a transaction and by who commits?",
-        parts: parts(&own, part),
-        how_to_read: how_to_read(),
-        published: Some(published::write(&own)),
-    })
+pub(super) const SPEC: Spec = Spec {
+    experiment: "write",
+    heading: "Pure write",
+    question: "How many rows become durable, and how long does a caller wait for its transaction?",
+    how_to_read: &[
+        "Effective throughput, the published metric, weighs speed by waiting: rows/s × (1 ms ÷ mean wait). \
+         It comes first because rows/s alone rewards making callers wait: twice the rows/s at twice the wait \
+         is no gain.",
+        "The wait is the time from submitting a transaction to its answer. The completion interval is the time \
+         between two answers, the reciprocal of throughput. The published figures call the interval \
+         latency; with 1,000 transactions in flight a caller waits for about 1,000 of them.",
+        "Batch: rows that a caller puts into one transaction. In flight: transactions not yet answered. Group: \
+         transactions that share one commit, on average.",
+    ],
+    body,
+};
+
+fn effective(m: &Measurement) -> f64 {
+    m.effective_throughput_1ms
 }
 
-fn part(disk: Disk, measurements: &[&Measurement]) -> Part {
-    let cases = cases(measurements.iter().copied());
-    let mut batches: Vec<usize> = cases.iter().map(|case| case.first().batch).collect();
-    batches.sort_unstable();
-    batches.dedup();
-    let of = |batch: usize| -> Vec<Case<'_>> {
-        cases.iter().filter(|case| case.first().batch == batch).cloned().collect()
-    };
-    let by_batch: Vec<(usize, Vec<Case<'_>>)> =
-        batches.iter().map(|&batch| (batch, of(batch))).collect();
-    let figure = |name: &str, chart, half| Figure {
-        file: format!("write-{name}{}", disk.suffix()),
-        chart,
-        half,
-    };
+/// What ratios refer to: the engine's own durable commit, with the smallest batch and the fewest callers.
+pub(super) fn baseline<'a, 'b>(cases: &'a [Case<'b>]) -> Option<&'a Case<'b>> {
+    let is_reference = |case: &&Case<'_>| case.condition().is_reference();
+    cases
+        .iter()
+        .filter(is_reference)
+        .min_by_key(|case| (case.first().batch, case.first().in_flight))
+}
 
-    let mut charts = vec![
-        figure("effective-throughput-latency", Chart::Rows(by_latency(disk, &by_batch)), false),
-        figure("effective-throughput-interval", Chart::Rows(by_interval(disk, &by_batch)), false),
-        figure("two-readings", Chart::Rows(two_readings(disk, &by_batch)), false),
-    ];
-    for (batch, cases) in &by_batch {
-        let chart = Chart::Lines(over_time(disk, *batch, cases));
-        charts.push(figure(&format!("over-time-{batch}"), chart, true));
+/// The column of ratios, and what it means: the same in every table of rows/s.
+pub(super) fn against(baseline: Option<&Case<'_>>, rate: &str) -> (String, String) {
+    let Some(case) = baseline else { return ("×".to_owned(), String::new()) };
+    let name = case.condition().name();
+    let meaning =
+        format!("× {name}: {rate} divided by those of the row marked 1.00. More is better.");
+    (format!("× {name}"), meaning)
+}
+
+fn body(setup: Setup, cases: &[Case<'_>]) -> Body {
+    let by_batch = by(cases, |case| case.first().batch);
+    let mut shown = vec![Item::Table(table(cases, &by_batch))];
+    if let Some((batch, smallest)) = by_batch.first() {
+        shown.insert(0, Item::Chart(effective_chart(*batch, smallest)));
     }
-    let groups: Vec<_> =
-        by_batch.iter().map(|(batch, cases)| (heading(*batch), cases.clone())).collect();
-    let title = "How long callers waited: half of all transactions lie in the box";
-    charts.push(figure("latency-boxes", Chart::Rows(box_plot(disk, title, &groups)), false));
-    for (batch, cases) in &by_batch {
-        let title = format!("Waits by percentile, {}", heading(*batch));
-        let chart = Chart::Lines(percentile_curves(disk, title, cases));
-        charts.push(figure(&format!("latency-percentiles-{batch}"), chart, true));
+    let mut more: Vec<Item> = by_batch
+        .iter()
+        .skip(1)
+        .map(|(batch, cases)| effective_chart(*batch, cases))
+        .map(Item::Chart)
+        .collect();
+    if let Some((_, smallest)) = by_batch.first() {
+        more.extend([by_callers(smallest), percentiles("write", smallest)].map(Item::Chart));
     }
-    Part { disk, findings: findings(&by_batch), charts, tables: vec![tables::write(disk, &cases)] }
+    more.push(Item::Table(two_readings(cases, &by_batch)));
+    if setup.engine == Some(Engine::Sqlite) && setup.flush_delay_ms.is_none() {
+        more.push(Item::Table(published::write(cases)));
+    }
+    Body { findings: findings(setup, &by_batch), shown, more }
 }
 
 fn heading(batch: usize) -> String {
     if batch == 1 {
-        "1 row a transaction".to_owned()
+        "1 row per transaction".to_owned()
     } else {
-        format!("{} rows a transaction", grouped(batch as f64))
+        format!("{} rows per transaction", grouped(batch as f64))
     }
 }
 
-fn findings(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
-    let mut findings = by_rate(by_batch);
-    findings.extend(by_batch.iter().filter_map(|(batch, cases)| at_equal_load(*batch, cases)));
+fn findings(setup: Setup, by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
+    let Some((batch, cases)) = by_batch.first() else { return Vec::new() };
+    let (Some(plain), Some(ours)) = (baseline(cases), most_in_flight(cases)) else {
+        return Vec::new();
+    };
+    let p50 = |case: &Case<'_>| case.median(|m| m.latency_ms.p50);
+    let mut findings = vec![format!(
+        "With {} transactions in flight and {}, groupcommit reached {} × the effective throughput of {} with {}: {} against \
+         {} rows/s, and a median wait of {} against {} ms.",
+        grouped(ours.first().in_flight as f64),
+        heading(*batch),
+        ratio(ours.median(effective), Some(plain.median(effective))),
+        setup.plain(plain.condition()),
+        callers(plain),
+        grouped(ours.rate()),
+        grouped(plain.rate()),
+        significant(p50(ours)),
+        significant(p50(plain)),
+    )];
+    findings.extend(at_equal_load(*batch, cases));
+    findings.extend(by_hand(by_batch, ours));
+    let alone = cases.iter().find(|case| {
+        case.condition() == Condition::GroupcommitBlocking && case.first().in_flight == 1
+    });
+    findings.extend(alone.filter(|_| plain.first().in_flight == 1).map(|alone| {
+        format!(
+            "A caller alone gains nothing: a median wait of {} ms with groupcommit, {} ms with {}.",
+            significant(p50(alone)),
+            significant(p50(plain)),
+            setup.plain(plain.condition()),
+        )
+    }));
     findings
 }
 
-/// The effective throughput of the async condition against the best durable one of others that had
-/// as many callers.
+fn callers(case: &Case<'_>) -> String {
+    match (case.first().in_flight, case.condition()) {
+        (1, _) => "one caller".to_owned(),
+        (count, Condition::Connections) => format!("{} connections", grouped(count as f64)),
+        (count, _) => format!("{} callers", grouped(count as f64)),
+    }
+}
+
+fn most_in_flight<'a, 'b>(cases: &'a [Case<'b>]) -> Option<&'a Case<'b>> {
+    let ours = cases.iter().filter(|case| case.condition() == Condition::GroupcommitAsync);
+    ours.max_by_key(|case| case.first().in_flight)
+}
+
+/// The effective throughput of transactions in flight against the best other durable condition with as
+/// many callers.
 fn at_equal_load(batch: usize, cases: &[Case<'_>]) -> Option<String> {
-    let effective: fn(&Measurement) -> f64 = |m| m.effective_throughput_1ms;
-    let is_ours = |case: &&Case<'_>| case.first().condition == Condition::GroupcommitAsync;
-    cases.iter().filter(is_ours).find_map(|ours| {
-        let in_flight = ours.first().in_flight;
-        let best = cases
-            .iter()
-            .filter(|case| !is_ours(case) && case.first().durable)
-            .filter(|case| case.first().in_flight == in_flight && in_flight > 1)
-            .max_by(|one, other| one.median(effective).total_cmp(&other.median(effective)))?;
-        let times = paired_ratio(ours.repeats(), best.repeats(), effective)?;
-        Some(format!(
-            "At {}, with {} callers or transactions in flight, the effective throughput of groupcommit-async \
-             was {} times that of the best other durable condition, {}.",
-            heading(batch),
-            grouped(in_flight as f64),
-            significant(times),
-            best.first().condition.name(),
-        ))
-    })
-}
-
-fn by_rate(by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
-    let Some((batch, cases)) = by_batch.first() else { return Vec::new() };
-    let of = |condition| cases.iter().find(|case| case.first().condition == condition);
-    // Of several numbers of callers, the reference is meant with the fewest.
-    let reference = cases
+    let ours = most_in_flight(cases)?;
+    let in_flight = ours.first().in_flight;
+    let best = cases
         .iter()
-        .filter(|case| case.first().condition.is_reference())
-        .min_by_key(|case| case.first().in_flight);
-    let (Some(wal), Some(ours)) = (reference, of(Condition::GroupcommitAsync)) else {
-        return Vec::new();
-    };
-    let rate = |case: &Case<'_>| case.median(|m| m.rows_per_second);
-    if rate(wal) <= 0.0 {
-        return Vec::new();
-    }
-    vec![format!(
-        "At {}, groupcommit-async with {} in flight made {} rows/s durable, {} times the {} of \
-         {}; a caller waited {} ms at the median, against {} ms.",
+        .filter(|case| case.condition() != ours.condition() && case.first().durable)
+        .filter(|case| case.first().in_flight == in_flight && in_flight > 1)
+        .max_by(|one, other| one.median(effective).total_cmp(&other.median(effective)))?;
+    Some(format!(
+        "With {} callers in every condition and {}, its effective throughput was {} × that of the next best \
+         durable condition, `{}`.",
+        grouped(in_flight as f64),
+        heading(batch),
+        ratio(ours.median(effective), Some(best.median(effective))),
+        best.condition(),
+    ))
+}
+
+/// The largest batches of the engine used directly, against transactions of the smallest batch in flight.
+fn by_hand(by_batch: &[(usize, Vec<Case<'_>>)], ours: &Case<'_>) -> Option<String> {
+    let (batch, cases) = by_batch.iter().rev().find(|(batch, _)| *batch > ours.first().batch)?;
+    let direct = |case: &&Case<'_>| !case.condition().is_grouped() && case.first().durable;
+    let hand =
+        cases.iter().filter(direct).max_by(|one, other| one.rate().total_cmp(&other.rate()))?;
+    Some(format!(
+        "Batching by hand with {} (`{}`, {}) wrote {} rows/s, {} × what groupcommit wrote with {}.",
         heading(*batch),
-        grouped(ours.first().in_flight as f64),
-        grouped(rate(ours)),
-        significant(rate(ours) / rate(wal)),
-        grouped(rate(wal)),
-        match wal.first().condition {
-            Condition::Connections => {
-                format!("{} connections", grouped(wal.first().in_flight as f64))
-            }
-            condition => condition.to_string(),
-        },
-        significant(ours.median(|m| m.latency_ms.p50)),
-        significant(wal.median(|m| m.latency_ms.p50)),
-    )]
+        hand.condition(),
+        callers(hand),
+        grouped(hand.rate()),
+        ratio(hand.rate(), Some(ours.rate())),
+        heading(ours.first().batch),
+    ))
 }
 
-fn head(disk: Disk, title: &str, remark: &str, cases: &[(usize, Vec<Case<'_>>)]) -> Head {
-    let loose = cases.iter().flat_map(|(_, cases)| cases).any(|case| !case.first().durable);
-    let remark = if loose { format!("{remark} {NOT_DURABLE}") } else { remark.to_owned() };
-    Head { title: title.to_owned(), remark, simulated: disk.remark(), key: Vec::new() }
-}
-
-fn by_latency(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
-    let title =
-        "Effective throughput by rows a transaction, reading latency as what a caller waits";
-    let remark =
-        "Rows/s × (1 ms ÷ mean latency). Bars: medians; whiskers: the repeats' least and most.";
-    bars(head(disk, title, remark, by_batch), by_batch, |m| m.effective_throughput_1ms)
-}
-
-fn by_interval(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
-    let title =
-        "Effective throughput by rows a transaction, reading latency as the completion interval";
-    let remark =
-        "Rows/s × (1 ms ÷ completion interval): the published reading, which nobody waits for.";
-    bars(head(disk, title, remark, by_batch), by_batch, |m| {
-        effective_throughput_1ms(m.rows_per_second, m.completion_interval_ms)
-    })
-}
-
-fn bars(
-    head: Head,
-    by_batch: &[(usize, Vec<Case<'_>>)],
-    figure: impl Fn(&Measurement) -> f64,
-) -> RowChart {
-    let all = by_batch.iter().flat_map(|(_, cases)| cases);
-    let values: Vec<f64> = all.flat_map(Case::repeats).map(|m| figure(m)).collect();
-    let row = |case: &Case<'_>, cases: &[Case<'_>]| {
-        let spread = case.spread(&figure);
-        Row {
-            name: case.name(cases),
-            class: case.full_class(),
-            mark: Mark::Bar {
-                parts: vec![(spread.median, "")],
-                spread: (case.repeats().len() > 1).then_some((spread.min, spread.max)),
-            },
-            figure: tables::figure(spread.median),
-        }
+fn table(cases: &[Case<'_>], by_batch: &[(usize, Vec<Case<'_>>)]) -> Table {
+    let baseline = baseline(cases);
+    let reference = baseline.map(Case::rate);
+    let (against, meaning) = against(baseline, "rows/s");
+    let row = |case: &Case<'_>| {
+        let first = case.first();
+        let star = if first.durable { "" } else { " *" };
+        vec![
+            format!("{}{star}", first.condition),
+            grouped(first.batch as f64),
+            grouped(first.in_flight as f64),
+            grouped(case.median(effective)),
+            grouped(case.rate()),
+            case.range(|m| m.rows_per_second),
+            ratio(case.rate(), reference),
+            significant(case.median(|m| m.latency_ms.p50)),
+            significant(case.median(|m| m.latency_ms.p99)),
+            significant(case.median(|m| m.group_transactions_mean)),
+        ]
     };
-    RowChart {
-        head,
-        axis: Axis::new(
-            format!("effective rows/s at {TARGET_LATENCY_MS} ms"),
-            Scale::logarithmic_for_bars(values),
-        ),
-        groups: by_batch
-            .iter()
-            .map(|(batch, cases)| RowGroup {
-                heading: heading(*batch),
-                rows: cases.iter().map(|case| row(case, cases)).collect(),
-            })
-            .collect(),
-    }
-}
-
-fn two_readings(disk: Disk, by_batch: &[(usize, Vec<Case<'_>>)]) -> RowChart {
-    let title = "Two readings of latency: what a caller waits, and the time between completions";
-    let key = |marker, name: &str| Key {
-        mark: KeyMark::Point(marker),
-        class: "fixed".to_owned(),
-        name: name.to_owned(),
-    };
-    let mut head = head(disk, title, "Means, in that order, at the right.", by_batch);
-    head.key = vec![
-        key(Marker::Circle, "latency: what a caller waits"),
-        key(Marker::Diamond, "completion interval"),
+    let columns = [
+        ("condition", ""),
+        ("batch", ""),
+        ("in flight", ""),
+        ("effective rows/s", ""),
+        ("rows/s", ""),
+        ("range", ""),
+        (&*against, ""),
+        ("wait p50", "ms"),
+        ("wait p99", "ms"),
+        ("group", ""),
     ];
-    let (waits, intervals) =
-        (|m: &Measurement| m.latency_ms.mean, |m: &Measurement| m.completion_interval_ms);
-    let all: Vec<_> = by_batch.iter().flat_map(|(_, cases)| cases).collect();
-    let values = all.iter().flat_map(|case| [case.median(waits), case.median(intervals)]);
-    let row = |case: &Case<'_>, cases: &[Case<'_>]| {
-        let (wait, interval) = (case.median(waits), case.median(intervals));
-        Row {
-            name: case.name(cases),
-            class: case.class().to_owned(),
-            mark: Mark::Points(vec![(wait, Marker::Circle), (interval, Marker::Diamond)]),
-            figure: format!("{} ms, {} ms", significant(wait), significant(interval)),
-        }
-    };
-    RowChart {
-        axis: Axis::new("ms", Scale::logarithmic(values)),
-        groups: by_batch
-            .iter()
-            .map(|(batch, cases)| RowGroup {
-                heading: heading(*batch),
-                rows: cases.iter().map(|case| row(case, cases)).collect(),
-            })
-            .collect(),
-        head,
+    let mut table =
+        Table::new("", &columns).with_rows(by_batch.iter().flat_map(|(_, cases)| cases).map(row));
+    table.notes = notes(cases);
+    table.notes.push(meaning);
+    table.notes.extend(cut_short(cases));
+    table
+}
+
+/// Cases that the time limit ended before all rows were written.
+fn cut_short(cases: &[Case<'_>]) -> Option<String> {
+    let rows = |case: &Case<'_>| case.repeats().iter().map(|m| m.rows).min().unwrap_or_default();
+    let most = cases.iter().flat_map(Case::repeats).map(|m| m.rows).max()?;
+    let ended: Vec<u64> = cases.iter().map(rows).filter(|&rows| rows < most).collect();
+    let fewest = ended.iter().min()?;
+    Some(format!(
+        "The time limit ended {} of {} settings before all {} rows were written, the first after {}; rates \
+         count what was written.",
+        ended.len(),
+        cases.len(),
+        grouped(most as f64),
+        grouped(*fewest as f64),
+    ))
+}
+
+fn effective_chart(batch: usize, cases: &[Case<'_>]) -> Chart {
+    Chart {
+        name: format!("write-effective-throughput-{batch}"),
+        title: format!("Effective throughput, {}", heading(batch)),
+        note: "Point: median; line: range of the repeats; hollow: not durable. Further right is better."
+            .to_owned(),
+        plot: Plot::Points {
+            axis: Axis { label: "rows/s × (1 ms ÷ mean wait)", scale: Scale::Log },
+            rows: cases.iter().map(|case| case.row(cases, effective)).collect::<Vec<Row>>(),
+        },
     }
 }
 
-fn over_time(disk: Disk, batch: usize, cases: &[Case<'_>]) -> LineChart {
-    let points = |case: &Case<'_>| -> Vec<(f64, f64)> {
-        case.typical().progress.iter().map(|p| (p.seconds, p.rows_per_second)).collect()
-    };
-    let all: Vec<(f64, f64)> = cases.iter().flat_map(points).collect();
-    let by_one = [(batch, cases.to_vec())];
-    let title = format!("Rows/s so far, at every 10,000 rows, {}", heading(batch));
-    LineChart {
-        head: head(disk, &title, "The repeat of median throughput.", &by_one),
-        across: Axis::new("seconds since the start", Scale::logarithmic(all.iter().map(|p| p.0))),
-        upward: Axis::new("rows/s", Scale::logarithmic(all.iter().map(|p| p.1))),
-        series: cases
-            .iter()
-            .map(|case| Series {
-                name: case.name(cases),
-                class: case.full_class(),
-                stroke: Stroke::Marked(case.marker()),
-                points: points(case),
-            })
-            .collect(),
+/// Rows/s against transactions in flight.
+fn by_callers(cases: &[Case<'_>]) -> Chart {
+    let series = by(cases, |case| case.condition().name())
+        .into_iter()
+        .map(|(name, own)| Series {
+            name: name.to_owned(),
+            role: own[0].role(),
+            points: by(&own, |case| case.first().in_flight)
+                .iter()
+                .map(|(in_flight, own)| (*in_flight as f64, own[0].rate()))
+                .collect(),
+        })
+        .filter(|series| series.points.len() > 1)
+        .collect();
+    Chart {
+        name: "write-by-callers".to_owned(),
+        title: "Rows/s by transactions in flight".to_owned(),
+        note: "Medians.".to_owned(),
+        plot: Plot::Lines {
+            x: Axis { label: "transactions in flight", scale: Scale::Doubling },
+            y: Axis { label: "rows/s", scale: Scale::Log },
+            series,
+        },
     }
 }
 
-fn how_to_read() -> Vec<String> {
-    [
-        "Effective throughput weighs speed by patience: rows a second × (1 ms ÷ latency). A condition \
-         that doubles its throughput by making everybody wait twice as long gains nothing.",
-        "Latency has two readings here, and they are never mixed. What a caller waits is the time from \
-         submitting a transaction to its answer. The completion interval is the time between two \
-         answers, the reciprocal of throughput: with 1,000 transactions in flight, a caller waits about \
-         1,000 of them. The published figures use the completion interval; our headline uses what a \
-         caller waits.",
-        "Conditions differ in how many transactions are in flight: where a caller waits for each, as many as \
-         there are threads or connections; groupcommit-async has a window of tickets. More in flight means more throughput and a \
-         longer wait, and the first chart shows what is left of the one after the other.",
-        "A line over time that falls means that later rows are slower, as when a checkpoint or a full \
-         cache sets in. Axes by powers of ten: a step to the next line is ten times as much.",
-    ]
-    .map(str::to_owned)
-    .into()
+/// One curve per case, over the share of transactions that waited no longer.
+pub(super) fn percentiles(experiment: &str, cases: &[Case<'_>]) -> Chart {
+    let curve = |case: &Case<'_>| Series {
+        name: case.name(cases),
+        role: case.role(),
+        points: case.percentiles().into_iter().filter(|&(quantile, _)| quantile < 1.0).collect(),
+    };
+    Chart {
+        name: format!("{experiment}-latency-percentiles"),
+        title: "What a caller waits, by percentile of transactions".to_owned(),
+        note: "Medians over the repeats.".to_owned(),
+        plot: Plot::Lines {
+            x: Axis { label: "percentile", scale: Scale::Percentile },
+            y: Axis { label: "ms", scale: Scale::Log },
+            series: cases.iter().map(curve).collect(),
+        },
+    }
+}
+
+/// Effective throughput with the wait, and as published, with the completion interval.
+fn two_readings(cases: &[Case<'_>], by_batch: &[(usize, Vec<Case<'_>>)]) -> Table {
+    let row =
+        |case: &Case<'_>| {
+            vec![
+                case.name(cases),
+                grouped(case.first().batch as f64),
+                significant(case.median(|m| m.latency_ms.mean)),
+                significant(case.median(|m| m.completion_interval_ms)),
+                grouped(case.median(effective)),
+                grouped(case.median(|m| {
+                    effective_throughput_1ms(m.rows_per_second, m.completion_interval_ms)
+                })),
+            ]
+        };
+    let columns = [
+        ("condition", ""),
+        ("batch", ""),
+        ("mean wait", "ms"),
+        ("completion interval", "ms"),
+        ("effective, by the wait", "rows/s"),
+        ("effective, by the interval", "rows/s"),
+    ];
+    Table::new("Both readings of latency", &columns)
+        .with_rows(by_batch.iter().flat_map(|(_, cases)| cases).map(row))
+        .with_note(format!(
+            "Effective throughput at {TARGET_LATENCY_MS} ms with the wait of a caller, and with the completion \
+             interval, as it was published. Nobody waits for the interval."
+        ))
 }
 
 #[cfg(test)]
@@ -300,7 +330,31 @@ mod tests {
             record(Condition::GroupcommitAsync, 1_000, 200.0),
         ];
         let found = at_equal_load(1, &cases(&records)).expect("wal had as many callers");
-        assert!(found.contains("was 4.00 times") && found.contains(", wal."), "{found}");
+        assert!(found.contains("was 4.00 ×") && found.contains("`wal`"), "{found}");
         assert_eq!(at_equal_load(1, &cases([&records[0], &records[4]])), None);
+    }
+
+    #[test]
+    fn the_ratio_refers_to_one_row_of_the_table() {
+        let records = [
+            example(Condition::Default, 1, 500.0),
+            example(Condition::Wal, 1, 1_000.0),
+            example(Condition::Wal, 100, 8_000.0),
+        ];
+        let (cases, column) = (cases(&records), 6);
+        let table = table(&cases, &by(&cases, |case| case.first().batch));
+        assert_eq!(table.columns[column].name, "× wal");
+        let ratios: Vec<&str> = table.rows.iter().map(|row| &*row[column]).collect();
+        assert_eq!(ratios, ["0.500", "1.00", "8.00"]);
+    }
+
+    #[test]
+    fn batching_by_hand_is_told_also_where_it_wins() {
+        let ours = Measurement { in_flight: 1_000, ..example(Condition::GroupcommitAsync, 1, 1e6) };
+        let records = [example(Condition::Wal, 1, 1e3), ours, example(Condition::Wal, 1_000, 2e6)];
+        let cases = cases(&records);
+        let found = findings(Setup::of(&records[0]), &by(&cases, |case| case.first().batch));
+        let by_hand = found.iter().find(|text| text.starts_with("Batching by hand")).expect("told");
+        assert!(by_hand.contains("2,000,000 rows/s, 2.00 ×"), "{by_hand}");
     }
 }

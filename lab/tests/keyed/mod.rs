@@ -9,8 +9,7 @@ use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
 use groupcommit_lab::load::{LoadOptions, run_load};
 use groupcommit_lab::mixed::{MixedOptions, run_mixed};
-use groupcommit_lab::report::write_report;
-use groupcommit_lab::table::tables;
+use groupcommit_lab::report::{load_all, text, write_page};
 use groupcommit_lab::threads::{ThreadsOptions, run_threads};
 use groupcommit_lab::write::{WriteOptions, run_write};
 use tempfile::TempDir;
@@ -50,16 +49,15 @@ pub fn every_condition_writes_and_the_report_names_the_engine(engine: Engine) {
     };
     assert_eq!(find(Condition::SyncThreads).threads, Condition::SYNC_THREADS);
     assert_eq!(find(Condition::Batched).batch, Condition::BATCHED_ROWS);
-    let text = tables(&results);
-    assert!(text.contains(&format!("({engine})")) && text.contains("x sync"), "{text}");
+    let text = text::run(&results);
+    assert!(text.contains(engine.title()) && text.contains("× sync:"), "{text}");
     let out = tempfile::tempdir().expect("a folder");
-    let report = write_report(&[folder.path().to_owned()], out.path()).expect("draws");
-    let page = std::fs::read_to_string(report.page).expect("reads");
-    assert!(
-        page.contains(&format!("{} on the disk as it is", engine.title())),
-        "the engine is not named"
-    );
-    assert!(out.path().join(format!("charts/write-over-time-1-{engine}.svg")).exists());
+    let runs = load_all(&[folder.path().to_owned()]).expect("reads");
+    let page = write_page(&runs, out.path()).expect("draws");
+    let page = std::fs::read_to_string(page).expect("reads");
+    assert!(page.contains(&format!("plain {}", engine.title())), "the engine is not named");
+    let chart = format!("charts/write-effective-throughput-1-{engine}.svg");
+    assert!(out.path().join(chart).exists());
 }
 
 pub fn mixed_threads_and_load_run(engine: Engine) {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, fuzz, hostile, keyed, measured, on_servers,
+    endure, fuzz, hostile,
     power::records,
     program,
     root::read,
@@ -65,18 +65,6 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
     let words: Vec<&str> = directive.split_whitespace().collect();
     match words.as_slice() {
         ["transcript"] => transcript::block(),
-        ["ratios"] => measured::ratios(),
-        ["place"] => measured::place(),
-        ["waits"] => measured::waits(),
-        ["keyed-ratios"] => keyed::tables::ratios(),
-        ["keyed-place"] => keyed::tables::place(),
-        ["keyed-transcript"] => keyed::transcript(),
-        ["price-of-the-log"] => keyed::tables::wal(),
-        ["servers-summary"] => on_servers::tables::summary(),
-        ["servers-ratios"] => on_servers::tables::ratios(),
-        ["servers-rates"] => on_servers::tables::rates(),
-        ["servers-place"] => on_servers::tables::place(),
-        ["web"] => on_servers::tables::web(),
         ["endurance"] => endure::tables(),
         ["hostile"] => hostile::table(hostile::Test::Hostile),
         ["wide"] => hostile::table(hostile::Test::Wide),

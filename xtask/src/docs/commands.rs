@@ -1,10 +1,15 @@
 //! Commands in the documentation: every subcommand and option of our programs and of `cargo` that
 //! it shows exists.
 //!
+//! Each command is run with `--help` at its end, which does nothing but refuses what it does not know.
+//!
 //! A command is a line of a code block marked `sh`, a line that begins with `$ ` in any other
 //! block, or inline code that begins with the name of one of the programs.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -21,13 +26,13 @@ pub(crate) fn check(
     programs: &Programs,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
-    let mut helps = Helps { programs, known: HashMap::new() };
     for (line, command) in commands(document) {
         let Some(words) = shlex::split(&command) else {
             problems.push(Problem::new(path, line, format!("`{command}` has an open quote")));
             continue;
         };
-        if let Some(sentence) = helps.fault(&words)? {
+        let words: Vec<&str> = words.iter().map(String::as_str).take_while(|w| *w != "#").collect();
+        if let Some(sentence) = fault(&words, programs)? {
             problems.push(Problem::new(path, line, format!("`{command}`: {sentence}")));
         }
     }
@@ -63,150 +68,50 @@ fn commands(document: &Document) -> Vec<(usize, String)> {
     commands
 }
 
-/// The help texts of what is named, asked for once.
-struct Helps<'a> {
-    programs: &'a Programs,
-    known: HashMap<Vec<String>, String>,
+/// What is wrong with a command, if anything; programs other than ours and cargo pass.
+fn fault(words: &[&str], programs: &Programs) -> Result<Option<String>> {
+    match words {
+        ["groupcommit", rest @ ..] => refusal(Command::new(&programs.groupcommit), rest),
+        ["groupcommit-bench", rest @ ..] => refusal(Command::new(&programs.bench), rest),
+        ["cargo", "xtask", rest @ ..] => Ok(fault_of_xtask(rest)),
+        ["cargo", rest @ ..] => {
+            let end = rest.iter().position(|word| *word == "--").unwrap_or(rest.len());
+            let (own, passed) = (&rest[..end], rest.get(end + 1..).unwrap_or_default());
+            let fault = refusal(program::cargo(), own)?;
+            // With `--example` or another package it is another program's command line.
+            let is_other = |word: &&str| matches!(*word, "--example" | "--package" | "-p");
+            match own {
+                _ if fault.is_some() => Ok(fault),
+                ["run", ..] if own.contains(&"groupcommit-lab") => {
+                    refusal(Command::new(&programs.bench), passed)
+                }
+                ["run", ..] if !own.iter().any(is_other) => {
+                    refusal(Command::new(&programs.groupcommit), passed)
+                }
+                _ => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
 }
 
-impl Helps<'_> {
-    /// What is wrong with a command, if anything; programs other than ours and cargo pass.
-    fn fault(&mut self, words: &[String]) -> Result<Option<String>> {
-        let words: Vec<&str> = words.iter().map(String::as_str).take_while(|w| *w != "#").collect();
-        match words.as_slice() {
-            ["groupcommit", rest @ ..] => self.fault_of_program(&self.programs.groupcommit, rest),
-            ["groupcommit-bench", rest @ ..] => self.fault_of_program(&self.programs.bench, rest),
-            ["cargo", "xtask", rest @ ..] => Ok(fault_of_xtask(rest)),
-            ["cargo", "run", rest @ ..] => {
-                let (own, passed) = split_at_dashes(rest);
-                if let Some(fault) = self.fault_of_cargo("run", own)? {
-                    return Ok(Some(fault));
-                }
-                // With `--example` or another package it is another program's command line.
-                let is_other = |word: &&str| matches!(*word, "--example" | "--package" | "-p");
-                if own.contains(&"groupcommit-lab") {
-                    self.fault_of_program(&self.programs.bench, passed)
-                } else if own.iter().any(is_other) {
-                    Ok(None)
-                } else {
-                    self.fault_of_program(&self.programs.groupcommit, passed)
-                }
-            }
-            ["cargo", subcommand, rest @ ..] => {
-                self.fault_of_cargo(subcommand, split_at_dashes(rest).0)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn fault_of_program(&mut self, program: &Path, words: &[&str]) -> Result<Option<String>> {
-        let mut subcommands: Vec<String> = Vec::new();
-        let mut rest = words;
-        loop {
-            let help = self.help(program, &subcommands)?;
-            let listed = subcommands_in(&help);
-            match rest {
-                [next, tail @ ..] if listed.iter().any(|name| name == next) => {
-                    subcommands.push((*next).to_owned());
-                    rest = tail;
-                }
-                [next, ..] if !listed.is_empty() && !next.starts_with('-') => {
-                    return Ok(Some(format!("there is no subcommand `{next}`")));
-                }
-                _ => return Ok(unknown_option(&help, rest)),
-            }
-        }
-    }
-
-    fn help(&mut self, program: &Path, subcommands: &[String]) -> Result<String> {
-        let key = [&[program.display().to_string()], subcommands].concat();
-        if let Some(help) = self.known.get(&key) {
-            return Ok(help.clone());
-        }
-        let mut arguments: Vec<&str> = subcommands.iter().map(String::as_str).collect();
-        arguments.push("--help");
-        let help = program::output_of(program, &arguments)?;
-        self.known.insert(key, help.clone());
-        Ok(help)
-    }
-
-    fn fault_of_cargo(&mut self, subcommand: &str, words: &[&str]) -> Result<Option<String>> {
-        let key = vec!["cargo".to_owned(), subcommand.to_owned()];
-        if !self.known.contains_key(&key) {
-            let output = program::cargo()
-                .args([subcommand, "--help"])
-                .output()
-                .context("cannot start cargo")?;
-            if !output.status.success() {
-                return Ok(Some(format!("cargo has no subcommand `{subcommand}`")));
-            }
-            let help = String::from_utf8_lossy(&output.stdout).into_owned();
-            self.known.insert(key.clone(), help);
-        }
-        Ok(unknown_option(&self.known[&key], words))
-    }
+/// What a program says against the command line.
+fn refusal(mut program: Command, words: &[&str]) -> Result<Option<String>> {
+    let output = program.args(words).arg("--help").stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {program:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    Ok((!output.status.success()).then(|| said.lines().next().unwrap_or_default().to_owned()))
 }
 
 fn fault_of_xtask(words: &[&str]) -> Option<String> {
-    let line = std::iter::once("cargo xtask").chain(words.iter().copied());
-    match Arguments::try_parse_from(line) {
-        Ok(_) => None,
-        Err(error) => error.use_stderr().then(|| error.kind().to_string()),
-    }
-}
-
-fn split_at_dashes<'a>(words: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
-    match words.iter().position(|word| *word == "--") {
-        Some(position) => (&words[..position], &words[position + 1..]),
-        None => (words, &[]),
-    }
-}
-
-fn subcommands_in(help: &str) -> Vec<String> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| line.starts_with("  "))
-        .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
-        .collect()
-}
-
-fn unknown_option(help: &str, words: &[&str]) -> Option<String> {
-    let known: Vec<&str> = help
-        .split(|c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']' | '=' | '(' | ')' | '.'))
-        .collect();
-    let name = |word: &str| word.split('=').next().unwrap_or(word).to_owned();
-    words
-        .iter()
-        .filter(|word| word.len() > 1 && word.starts_with('-'))
-        .map(|word| name(word))
-        .find(|option| !known.contains(&option.as_str()))
-        .map(|option| format!("there is no option `{option}`"))
+    let line = ["cargo xtask"].iter().chain(words).chain(&["--help"]);
+    let refused = Arguments::try_parse_from(line).err().filter(clap::Error::use_stderr);
+    refused.map(|error| error.kind().to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HELP: &str = "\
-Usage: p [OPTIONS] <COMMAND>
-
-Commands:
-  ingest  Load
-  bench   Measure
-
-Options:
-  -t, --table <NAME>  Table
-      --null=<TEXT>   Text
-";
-
-    #[test]
-    fn subcommands_and_options_are_read_from_the_help() {
-        assert_eq!(subcommands_in(HELP), ["ingest", "bench"]);
-        assert_eq!(unknown_option(HELP, &["-t", "x", "--table=y", "--null", "NA", "-"]), None);
-        let unknown = unknown_option(HELP, &["--tables", "x"]).expect("unknown");
-        assert!(unknown.contains("`--tables`"), "{unknown}");
-    }
 
     #[test]
     fn commands_are_taken_from_shells_prompts_and_inline_code() {
@@ -221,5 +126,12 @@ Options:
         assert_eq!(fault_of_xtask(&["docs", "--check"]), None);
         assert!(fault_of_xtask(&["docs", "--chek"]).is_some());
         assert!(fault_of_xtask(&["nothing"]).is_some());
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_and_a_known_one_is_not() {
+        let refused = refusal(program::cargo(), &["build", "--bogus"]).expect("runs");
+        assert!(refused.is_some_and(|sentence| sentence.contains("--bogus")));
+        assert_eq!(refusal(program::cargo(), &["build", "--release"]).expect("runs"), None);
     }
 }

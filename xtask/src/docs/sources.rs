@@ -1,6 +1,6 @@
 //! What the documentation says of the source: paths, versions, and the tests that hold promises.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use pulldown_cmark::HeadingLevel;
@@ -9,18 +9,6 @@ use crate::{
     docs::{Problem, markdown::Document},
     root::{read, root},
 };
-
-/// The map of the code.
-const MAP: &str = "docs/ARCHITECTURE.md";
-
-/// The folders whose every source file is on the map.
-const MAPPED: [&str; 5] = [
-    "core/src",
-    "engines/sqlite/src",
-    "engines/remote/src",
-    "engines/postgres/src",
-    "engines/mysql/src",
-];
 
 /// The promises, each of which names the tests that hold it.
 const PROMISES: &str = "docs/promises.md";
@@ -46,23 +34,6 @@ pub(crate) fn check_paths(path: &Path, document: &Document, problems: &mut Vec<P
 
 fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
-}
-
-/// The map has no gaps: every source file of the core and the engine is on it.
-pub(crate) fn check_map(problems: &mut Vec<Problem>) -> Result<()> {
-    let map = read(MAP)?;
-    for folder in MAPPED {
-        for entry in fs::read_dir(root().join(folder)).with_context(|| folder.to_owned())? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default();
-            let file = format!("{folder}/{}", name.to_string_lossy());
-            if is_source(&path) && name != "lib.rs" && !map.contains(&format!("`{file}`")) {
-                let sentence = format!("`{file}` is not on the map");
-                problems.push(Problem::new(Path::new(MAP), 1, sentence));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// "Rust 1.x" means the version that the workspace asks for; the changelog's first release is the

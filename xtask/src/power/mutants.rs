@@ -16,10 +16,16 @@ use clap::Args;
 
 use super::{
     PACKAGE,
-    records::{self, Attempt, Caught, Cuts, Dated, Place},
+    records::{self, Attempt, Caught, Cuts},
     run, target_folder,
 };
-use crate::{Done, docs, program::cargo, root::root, simulate::MUTANTS as PATCHES};
+use crate::{
+    Done, docs,
+    program::cargo,
+    records::{Dated, Place},
+    root::root,
+    simulate::MUTANTS as PATCHES,
+};
 
 /// Cycles within which each must be caught.
 const CYCLES: u64 = 20;

@@ -1,13 +1,11 @@
 //! The records of power cuts, mutants and failing disks in `docs/measured`, and what the
 //! documentation makes of them.
 
-use std::{fmt::Write as _, process::Command};
-
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use anyhow::Result;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    measured::{grouped, load, save},
+    records::{Dated, grouped, load, save, table},
     root::root,
 };
 
@@ -17,51 +15,6 @@ pub(crate) const CUTS: &str = "docs/measured/powercut.json";
 pub(crate) const MUTANTS: &str = "docs/measured/mutants.json";
 /// Failing disks.
 pub(crate) const FAULTS: &str = "docs/measured/faults.json";
-
-/// A record, and where and of what it was made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Dated<T> {
-    #[serde(flatten)]
-    pub(crate) place: Place,
-    #[serde(flatten)]
-    pub(crate) record: T,
-}
-
-/// Where, when and of what a record was made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
-    date: String,
-    git_commit: String,
-    git_dirty: bool,
-    kernel: String,
-}
-
-impl Place {
-    pub(crate) fn here() -> Result<Self> {
-        let said = |program: &str, arguments: &[&str]| -> Result<String> {
-            let output = Command::new(program)
-                .args(arguments)
-                .current_dir(root())
-                .output()
-                .with_context(|| format!("cannot start {program}"))?;
-            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        };
-        let kernel = nix::sys::utsname::uname().context("uname")?;
-        // What the harness itself has just kept is no change of the sources.
-        let changes = ["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"];
-        Ok(Self {
-            date: said("date", &["-u", "+%F"])?,
-            git_commit: said("git", &["rev-parse", "--short=12", "HEAD"])?,
-            git_dirty: !said("git", &changes)?.is_empty(),
-            kernel: format!("Linux {}", kernel.release().to_string_lossy()),
-        })
-    }
-
-    fn text(&self) -> String {
-        let dirty = if self.git_dirty { " with local changes" } else { "" };
-        format!("{}, commit {}{dirty}, {}", self.date, self.git_commit, self.kernel)
-    }
-}
 
 /// What the harness writes of power cuts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,16 +54,10 @@ impl Cuts {
     }
 }
 
-/// Power cuts of all engines and media, the last of each.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct AllCuts {
-    runs: Vec<Dated<Cuts>>,
-}
-
-/// Mutants, the last run of each.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct AllMutants {
-    runs: Vec<Dated<Caught>>,
+/// Runs of one kind, the last of each key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct All<T> {
+    runs: Vec<Dated<T>>,
 }
 
 /// A mutant that was caught.
@@ -143,12 +90,6 @@ pub(crate) struct Faults {
     seconds: f64,
 }
 
-/// Failing disks under all engines, the last run of each.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct AllFaults {
-    runs: Vec<Dated<Faults>>,
-}
-
 /// One sort of fault, at every place where it can happen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct FaultRow {
@@ -168,156 +109,169 @@ struct FaultRow {
 
 /// Keeps this run in place of the last of its engine and medium.
 pub(crate) fn keep_cuts(run: Dated<Cuts>) -> Result<()> {
-    let mut all: AllCuts =
-        if root().join(CUTS).exists() { load(CUTS)? } else { AllCuts::default() };
-    put(&mut all.runs, run, |run| (run.record.engine.clone(), run.record.medium.clone()));
-    save(CUTS, &all)
+    keep(CUTS, run, |run| (run.record.engine.clone(), run.record.medium.clone()))
 }
 
 /// Keeps this run in place of the last of its engine.
 pub(crate) fn keep_faults(run: Dated<Faults>) -> Result<()> {
-    let mut all: AllFaults =
-        if root().join(FAULTS).exists() { load(FAULTS)? } else { AllFaults::default() };
-    put(&mut all.runs, run, |run| run.record.engine.clone());
-    save(FAULTS, &all)
+    keep(FAULTS, run, |run| run.record.engine.clone())
 }
 
 /// Keeps this run in place of the last of its mutant and engine.
 pub(crate) fn keep_mutant(run: Dated<Caught>) -> Result<()> {
-    let mut all: AllMutants =
-        if root().join(MUTANTS).exists() { load(MUTANTS)? } else { AllMutants::default() };
-    put(&mut all.runs, run, |run| (run.record.mutant.clone(), run.record.engine.clone()));
-    save(MUTANTS, &all)
+    keep(MUTANTS, run, |run| (run.record.mutant.clone(), run.record.engine.clone()))
 }
 
 /// Puts `run` in place of the one with the same key, or at the end.
-fn put<T, K: PartialEq>(runs: &mut Vec<T>, run: T, key: impl Fn(&T) -> K) {
-    match runs.iter_mut().find(|known| key(known) == key(&run)) {
+fn keep<T: Serialize + DeserializeOwned, K: PartialEq>(
+    path: &str,
+    run: Dated<T>,
+    key: impl Fn(&Dated<T>) -> K,
+) -> Result<()> {
+    let exists = root().join(path).exists();
+    let mut all: All<T> = if exists { load(path)? } else { All { runs: Vec::new() } };
+    match all.runs.iter_mut().find(|known| key(known) == key(&run)) {
         Some(known) => *known = run,
-        None => runs.push(run),
+        None => all.runs.push(run),
     }
+    save(path, &all)
 }
 
 /// The table of power cuts.
 pub(crate) fn cuts() -> Result<String> {
-    let all: AllCuts = load(CUTS)?;
-    let mut table = String::from(
-        "| engine | medium | cycles | acknowledged | lost | holes | partial | untrue reads | other | \
-         unknown | writers killed before | writes failed | measured |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for Dated { place, record: run } in &all.runs {
-        writeln!(
-            table,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            run.engine,
-            run.medium,
+    let columns = [
+        "engine",
+        "medium",
+        "cycles",
+        "acknowledged",
+        "lost",
+        "holes",
+        "partial",
+        "untrue reads",
+        "other",
+        "unknown",
+        "writers killed before",
+        "writes failed",
+        "measured",
+    ];
+    let all: All<Cuts> = load(CUTS)?;
+    let row = |Dated { place, record: run }: &Dated<Cuts>| {
+        vec![
+            run.engine.clone(),
+            run.medium.clone(),
             grouped(run.cycles),
             grouped(run.acknowledged),
-            run.lost,
-            run.holes,
-            run.partial,
-            run.untrue_reads,
-            run.other + run.false_refusals,
+            run.lost.to_string(),
+            run.holes.to_string(),
+            run.partial.to_string(),
+            run.untrue_reads.to_string(),
+            (run.other + run.false_refusals).to_string(),
             grouped(run.unknown),
-            run.kills,
-            run.failed_writes,
+            run.kills.to_string(),
+            run.failed_writes.to_string(),
             place.text(),
-        )?;
-    }
-    Ok(table)
+        ]
+    };
+    Ok(table(&columns, all.runs.iter().map(row)))
 }
 
 /// The table of the controls that went with them.
 pub(crate) fn controls() -> Result<String> {
-    let all: AllCuts = load(CUTS)?;
-    let mut table = String::from(
-        "| engine | medium | rows lost without a flush | cuts in which a plain `fdatasync` under way \
-         was untrue | acknowledged during the cut | of them gone |\n|---|---|---|---|---|---|\n",
-    );
-    for Dated { record: run, .. } in &all.runs {
+    let columns = [
+        "engine",
+        "medium",
+        "rows lost without a flush",
+        "cuts in which a plain `fdatasync` under way was untrue",
+        "acknowledged during the cut",
+        "of them gone",
+    ];
+    let all: All<Cuts> = load(CUTS)?;
+    let row = |Dated { record: run, .. }: &Dated<Cuts>| {
         let control = &run.control;
-        writeln!(
-            table,
-            "| {} | {} | {} of {} | {} of {} | {} | {} |",
-            run.engine,
-            run.medium,
-            control.rows_lost,
-            control.rows,
-            control.cuts_untrue,
-            control.cuts,
+        vec![
+            run.engine.clone(),
+            run.medium.clone(),
+            format!("{} of {}", control.rows_lost, control.rows),
+            format!("{} of {}", control.cuts_untrue, control.cuts),
             grouped(run.late),
             grouped(run.late_lost),
-        )?;
-    }
-    Ok(table)
+        ]
+    };
+    Ok(table(&columns, all.runs.iter().map(row)))
 }
 
 /// The table of mutants.
 pub(crate) fn mutants() -> Result<String> {
-    let all: AllMutants = load(MUTANTS)?;
-    let mut table = String::from(
-        "| mutant | what it does | engine | seeds | of them caught it | in cycle | acknowledged and \
-         lost | other | measured |\n|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for Dated { place, record } in &all.runs {
+    let columns = [
+        "mutant",
+        "what it does",
+        "engine",
+        "seeds",
+        "of them caught it",
+        "in cycle",
+        "acknowledged and lost",
+        "other",
+        "measured",
+    ];
+    let all: All<Caught> = load(MUTANTS)?;
+    let row = |Dated { place, record }: &Dated<Caught>| {
         let Caught { mutant, what, engine, cycles_max, tried } = record;
-        let cycles: Vec<_> = tried
-            .iter()
-            .map(|attempt| attempt.cycle.map_or("none".to_owned(), |cycle| cycle.to_string()))
-            .collect();
-        writeln!(
-            table,
-            "| `{mutant}` | {what} | {engine} | {} to {} | {} of {} | {} of at most {cycles_max} | {} | {} \
-             | {} |",
-            tried.first().map_or(0, |attempt| attempt.seed),
-            tried.last().map_or(0, |attempt| attempt.seed),
-            tried.iter().filter(|attempt| attempt.cycle.is_some()).count(),
-            tried.len(),
-            cycles.join(", "),
+        let cycle =
+            |attempt: &Attempt| attempt.cycle.map_or("none".to_owned(), |it| it.to_string());
+        let seed = |attempt: Option<&Attempt>| attempt.map_or(0, |attempt| attempt.seed);
+        let caught = tried.iter().filter(|attempt| attempt.cycle.is_some()).count();
+        vec![
+            format!("`{mutant}`"),
+            what.clone(),
+            engine.clone(),
+            format!("{} to {}", seed(tried.first()), seed(tried.last())),
+            format!("{caught} of {}", tried.len()),
+            format!(
+                "{} of at most {cycles_max}",
+                tried.iter().map(cycle).collect::<Vec<_>>().join(", ")
+            ),
             grouped(tried.iter().map(|attempt| attempt.lost).sum()),
             grouped(tried.iter().map(|attempt| attempt.other).sum()),
             place.text(),
-        )?;
-    }
-    Ok(table)
+        ]
+    };
+    Ok(table(&columns, all.runs.iter().map(row)))
 }
 
 /// The tables of failing disks.
 pub(crate) fn faults() -> Result<String> {
-    let all: AllFaults = load(FAULTS)?;
-    let mut tables = String::new();
-    for Dated { place, record } in &all.runs {
+    let columns = [
+        "fault",
+        "cases",
+        "committed",
+        "rejected",
+        "not run",
+        "unknown",
+        "refused afterwards",
+        "went on",
+        "not as expected",
+    ];
+    let row = |row: &FaultRow| {
+        let counts = [
+            row.cases,
+            row.committed,
+            row.rejected,
+            row.not_run,
+            row.unknown,
+            row.refused_afterwards,
+            row.went_on,
+            row.violations,
+        ];
+        [row.what.clone()].into_iter().chain(counts.map(grouped)).collect()
+    };
+    let all: All<Faults> = load(FAULTS)?;
+    let one = |Dated { place, record }: &Dated<Faults>| {
         let every = match record.stride {
             1 => "every place".to_owned(),
             stride => format!("every {stride}th place"),
         };
-        writeln!(
-            tables,
-            "Under {}: {every} of each fault; {}.\n\n\
-             | fault | cases | committed | rejected | not run | unknown | refused afterwards | went on \
-             | not as expected |\n|---|---|---|---|---|---|---|---|---|",
-            record.engine,
-            place.text(),
-        )?;
-        for row in &record.rows {
-            writeln!(
-                tables,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-                row.what,
-                grouped(row.cases),
-                grouped(row.committed),
-                grouped(row.rejected),
-                grouped(row.not_run),
-                grouped(row.unknown),
-                grouped(row.refused_afterwards),
-                grouped(row.went_on),
-                row.violations,
-            )?;
-        }
-        tables.push('\n');
-    }
-    tables.truncate(tables.trim_end().len());
-    tables.push('\n');
-    Ok(tables)
+        let rows = table(&columns, record.rows.iter().map(row));
+        format!("Under {}: {every} of each fault; {}.\n\n{rows}", record.engine, place.text())
+    };
+    Ok(all.runs.iter().map(one).collect::<Vec<_>>().join("\n"))
 }
