@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 /// A transaction counts from its admission until its flush has returned, just before its ticket is
 /// resolved (or, where it has a callback, until that has returned).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Limits {
     /// Transactions in flight at once.
     pub transactions: usize,

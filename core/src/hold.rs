@@ -12,7 +12,10 @@ use crate::{
 };
 
 /// When a group is taken from the queue, and how much.
-#[doc(hidden)]
+#[cfg_attr(
+    not(feature = "experiments"),
+    expect(dead_code, unreachable_pub, reason = "experiments alone hold groups open")
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Formation {
     /// Whatever waits, at once.

@@ -44,11 +44,10 @@ pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, ExclusiveEnd, Executed, Flush};
 pub use formation::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MAX};
 pub use group::Group;
-#[doc(hidden)]
+#[cfg(feature = "experiments")]
 pub use hold::Formation;
 pub use once::{KeepTokens, Once, OnceError, Token, TokenLimits, TokenRecord};
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Settled, Unknown};
-#[doc(hidden)]
 pub use park::{block_on, sleep, while_blocked};
 pub use pipeline::{Pipeline, Settings};
 pub use pool::{LINGER, SharedPool, Spawn, THREADS_MAX, Task};

@@ -53,8 +53,8 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// Where threads come from.
     pub spawn: Arc<dyn Spawn>,
-    /// How groups are formed: for experiments.
-    #[doc(hidden)]
+    /// How groups are formed.
+    #[cfg(feature = "experiments")]
     pub formation: Formation,
 }
 
@@ -66,6 +66,7 @@ impl Default for Settings {
             tokens: TokenLimits::default(),
             clock: Arc::new(SystemClock::new()),
             spawn: Arc::new(SharedPool),
+            #[cfg(feature = "experiments")]
             formation: Formation::default(),
         }
     }
@@ -103,9 +104,13 @@ impl<E: Engine> Pipeline<E> {
         let (flusher, commit_waits) = (engine.flusher(), engine.commit_waits());
         // The fields can be set to nothing, and then nobody would ever be let in.
         let limits = Limits::new(settings.limits.transactions, settings.limits.bytes);
+        #[cfg(feature = "experiments")]
+        let formation = settings.formation;
+        #[cfg(not(feature = "experiments"))]
+        let formation = Formation::default();
         let shared = Shared {
-            state: Mutex::new(State::new(limits, settings.formation)),
-            execute_ns_max: settings.formation.execute_ns_max(),
+            state: Mutex::new(State::new(limits, formation)),
+            execute_ns_max: formation.execute_ns_max(),
             commit_waits,
             limits,
             engine: Mutex::new(engine),

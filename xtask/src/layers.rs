@@ -11,7 +11,10 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("groupcommit-statement", &[]),
     ("groupcommit-bridge", &["groupcommit-core"]),
     ("groupcommit-remote", &["groupcommit-core", "groupcommit-statement"]),
-    ("groupcommit-sqlite", &["groupcommit-core", "groupcommit-medium", "groupcommit-statement"]),
+    (
+        "groupcommit-sqlite",
+        &["groupcommit-bridge", "groupcommit-core", "groupcommit-medium", "groupcommit-statement"],
+    ),
     ("groupcommit-lmdb", &["groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-mysql", &["groupcommit-core", "groupcommit-remote", "groupcommit-statement"]),
     ("groupcommit-postgres", &["groupcommit-core", "groupcommit-remote", "groupcommit-statement"]),

@@ -9,8 +9,8 @@ use groupcommit_medium::Warning;
 use heed::{MdbError, RoTxn};
 
 use crate::{
-    Done, Error, Exclusive, Operation, Options, Table, engine::Writer, ffi, file::DataFile,
-    gate::Gate,
+    Error, Exclusive, Operation, OperationResult, Options, Table, engine::Writer, ffi,
+    file::DataFile, gate::Gate,
 };
 
 /// An LMDB environment whose transactions share their flushes. Cheap to clone; clones are the same
@@ -109,7 +109,10 @@ impl Database {
     }
 
     /// Submits a transaction as plain data: its operations run in turn, all or none.
-    pub fn submit_operations(&self, operations: Vec<Operation>) -> Ticket<Vec<Done>, heed::Error> {
+    pub fn submit_operations(
+        &self,
+        operations: Vec<Operation>,
+    ) -> Ticket<Vec<OperationResult>, heed::Error> {
         let bytes = operations.iter().map(Operation::bytes).sum();
         self.with(Terms::new().bytes(bytes)).submit(move |tx| tx.run(&operations))
     }

@@ -51,10 +51,10 @@ pub use database::Database;
 pub use error::Error;
 pub use exclusive::Exclusive;
 pub use open::Options;
-pub use operation::{Done, Operation, Table};
+pub use operation::{Operation, OperationResult, Table};
 pub use transaction::Transaction;
 
-#[doc(hidden)]
+#[cfg(feature = "experiments")]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,

@@ -2,7 +2,9 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+#[cfg(feature = "experiments")]
+use groupcommit_core::Formation;
+use groupcommit_core::{Limits, Pipeline, Settings};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use heed::{CommitOrAbort, Env, MdbError, WithoutTls, types::Bytes};
 
@@ -29,6 +31,7 @@ pub struct Options {
     tables_max: u32,
     readers_max: u32,
     limits: Limits,
+    #[cfg(feature = "experiments")]
     formation: Formation,
     flush_delay: Duration,
 }
@@ -51,6 +54,7 @@ impl Options {
             tables_max: 128,
             readers_max: 512,
             limits: Limits::default(),
+            #[cfg(feature = "experiments")]
             formation: Formation::default(),
             flush_delay: Duration::ZERO,
         }
@@ -101,16 +105,16 @@ impl Options {
         self
     }
 
-    /// How groups are formed: for experiments.
-    #[doc(hidden)]
+    /// How groups are formed.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
         self.formation = formation;
         self
     }
 
-    /// Makes every flush of the data file take so much longer, as on a slower disk: for experiments.
-    #[doc(hidden)]
+    /// Makes every flush of the data file take so much longer, as on a slower disk.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn flush_delay(mut self, delay: Duration) -> Self {
         self.flush_delay = delay;
@@ -190,6 +194,7 @@ impl Options {
         let settings = Settings {
             limits: self.limits,
             label: path.display().to_string(),
+            #[cfg(feature = "experiments")]
             formation: self.formation,
             ..Settings::default()
         };

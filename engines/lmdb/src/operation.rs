@@ -27,7 +27,7 @@ enum What {
 /// What one operation came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Done {
+pub enum OperationResult {
     /// The value is set.
     Put,
     /// Keys that were removed.
@@ -83,25 +83,25 @@ impl Operation {
         size_of::<Self>() + held
     }
 
-    pub(crate) fn run(&self, tx: &mut Transaction<'_>) -> heed::Result<Done> {
+    pub(crate) fn run(&self, tx: &mut Transaction<'_>) -> heed::Result<OperationResult> {
         let table = self.table;
         match &self.what {
-            What::Put { key, value } => table.put(tx, key, value).map(|()| Done::Put),
-            What::Delete { key } => Ok(Done::Deleted(table.delete(tx, key)?.into())),
+            What::Put { key, value } => table.put(tx, key, value).map(|()| OperationResult::Put),
+            What::Delete { key } => Ok(OperationResult::Deleted(table.delete(tx, key)?.into())),
             What::DeleteRange { from, to } => {
                 let range = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
-                Ok(Done::Deleted(table.delete_range(tx, &range)? as u64))
+                Ok(OperationResult::Deleted(table.delete_range(tx, &range)? as u64))
             }
             What::Swap { key, expected, new } => {
                 let found = table.get(tx, key)?;
                 if found != expected.as_deref() {
-                    return Ok(Done::Differed(found.map(<[u8]>::to_vec)));
+                    return Ok(OperationResult::Differed(found.map(<[u8]>::to_vec)));
                 }
                 match new {
                     Some(new) => table.put(tx, key, new)?,
                     None => drop(table.delete(tx, key)?),
                 }
-                Ok(Done::Swapped)
+                Ok(OperationResult::Swapped)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use heed::{MdbError, RwTxn};
 
-use crate::{Done, Operation, Table};
+use crate::{Operation, OperationResult, Table};
 
 /// The transaction that a closure runs in: heed's own [`RwTxn`], by reference, which is not the
 /// closure's to end. A [`heed::Database`] takes it wherever it takes a `&RoTxn` or a `&mut RwTxn`.
@@ -96,7 +96,7 @@ impl<'g> Transaction<'g> {
     /// # Errors
     ///
     /// What LMDB says of the first operation that fails.
-    pub fn run(&mut self, operations: &[Operation]) -> heed::Result<Vec<Done>> {
+    pub fn run(&mut self, operations: &[Operation]) -> heed::Result<Vec<OperationResult>> {
         operations.iter().map(|operation| operation.run(self)).collect()
     }
 }

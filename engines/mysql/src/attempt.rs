@@ -144,7 +144,7 @@ fn settle_doubt(
     }
     let key = last_key(writer);
     let session = (!is_over).then_some(&mut execution.session);
-    match settle::settle(&writer.protocol, session, key, writer.settle_max) {
+    match settle::settle(&writer.protocol, session, key, writer.settle_timeout) {
         Ok(settled) => {
             // The row is there either way.
             writer.memory.previous.push(key.position);

@@ -114,7 +114,7 @@ fn overcome(
             drop(execution);
             let commit = Commit { xid, history: Box::new(server.history.clone()) };
             let settled =
-                settle::settle(&writer.protocol, &commit, Some(&server), writer.settle_max);
+                settle::settle(&writer.protocol, &commit, Some(&server), writer.settle_timeout);
             match settled {
                 Ok(Settled::Committed) => {
                     deliver_all(group, plans);

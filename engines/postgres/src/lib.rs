@@ -58,7 +58,7 @@ pub type Transaction<'g> = groupcommit_remote::Transaction<'g, Postgres>;
 /// A commit whose outcome is not known.
 pub type Unsettled = groupcommit_remote::Unsettled<Postgres>;
 
-#[doc(hidden)] // For experiments.
+#[cfg(feature = "experiments")]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,

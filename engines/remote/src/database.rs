@@ -37,7 +37,7 @@ pub(crate) struct Inner<P: Protocol> {
     pub(crate) readers: P::Readers,
     pub(crate) pipeline: Pipeline<Writer<P>>,
     pub(crate) protocol: P,
-    pub(crate) settle_max: Duration,
+    pub(crate) settle_timeout: Duration,
     pub(crate) has_barrier: bool,
     pub(crate) warnings: Vec<P::Warning>,
 }
@@ -187,11 +187,11 @@ impl<P: Protocol> Database<P> {
     /// # Errors
     ///
     /// [`Error::Unsettled`] when the server cannot tell, or does not answer within
-    /// [`Options::settle_max`].
+    /// [`Options::settle_timeout`].
     pub fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error<P>> {
         let cause = unknown.cause().downcast_ref::<Error<P>>();
         let Some(Error::Unsettled(open)) = cause else { return Ok(None) };
-        let settled = self.inner.protocol.settle(&open.commit, self.inner.settle_max);
+        let settled = self.inner.protocol.settle(&open.commit, self.inner.settle_timeout);
         settled.map(Some).map_err(Error::Unsettled)
     }
 

@@ -39,9 +39,9 @@ pub struct Writer<P: Protocol> {
     /// What the protocol remembers from one group to the next.
     pub memory: P::Memory,
     /// How long the server may be out of reach before transactions are not run.
-    pub reconnect_max: Duration,
+    pub reconnect_timeout: Duration,
     /// How long the outcome of a lost commit is asked for.
-    pub settle_max: Duration,
+    pub settle_timeout: Duration,
     pub(crate) flusher: Flusher<P>,
     /// By the conflicts with others' transactions.
     pub(crate) sizes: Sizes,
@@ -153,7 +153,7 @@ impl<P: Protocol> Writer<P> {
         if let Some(session) = self.session.take().filter(P::is_usable) {
             return Ok(session);
         }
-        let mut session = reconnect(&self.protocol, Purpose::Write, self.reconnect_max)?;
+        let mut session = reconnect(&self.protocol, Purpose::Write, self.reconnect_timeout)?;
         self.protocol.begin_writing(&mut self.memory, &mut session)?;
         Ok(session)
     }
@@ -183,7 +183,7 @@ impl<P: Protocol> Writer<P> {
     ///
     /// Why no server can be reached that takes writes.
     pub fn connect_beside(&self, purpose: Purpose) -> Result<P::Session, Error<P>> {
-        reconnect(&self.protocol, purpose, self.reconnect_max)
+        reconnect(&self.protocol, purpose, self.reconnect_timeout)
     }
 }
 

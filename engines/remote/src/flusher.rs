@@ -17,7 +17,7 @@ const ATTEMPTS_MAX: u32 = 3;
 /// exclusive need it.
 pub struct Flusher<P: Protocol> {
     protocol: P,
-    reconnect_max: Duration,
+    reconnect_timeout: Duration,
     /// The server can be asked for a barrier.
     has_barrier: bool,
     session: Arc<Mutex<Option<P::Session>>>,
@@ -36,8 +36,8 @@ impl<P: Protocol> fmt::Debug for Flusher<P> {
 }
 
 impl<P: Protocol> Flusher<P> {
-    pub(crate) fn new(protocol: P, reconnect_max: Duration, has_barrier: bool) -> Self {
-        Self { protocol, reconnect_max, has_barrier, session: Arc::default() }
+    pub(crate) fn new(protocol: P, reconnect_timeout: Duration, has_barrier: bool) -> Self {
+        Self { protocol, reconnect_timeout, has_barrier, session: Arc::default() }
     }
 
     /// Returns once everything that is committed now is durable. The log is written in order, so the
@@ -53,7 +53,7 @@ impl<P: Protocol> Flusher<P> {
         loop {
             let mut session = match kept.take() {
                 Some(session) if P::is_usable(&session) => session,
-                _ => reconnect(&self.protocol, purpose, self.reconnect_max)?,
+                _ => reconnect(&self.protocol, purpose, self.reconnect_timeout)?,
             };
             match self.protocol.barrier(&mut session) {
                 Ok(()) => {

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use groupcommit_core::{Formation, Limits, Pipeline, Settings};
+#[cfg(feature = "experiments")]
+use groupcommit_core::Formation;
+use groupcommit_core::{Limits, Pipeline, Settings};
 
 use crate::{
     Database, Error, Protocol, Purpose, Readers as _, Sizes, database::Inner, engine::Writer,
@@ -14,9 +16,10 @@ use crate::{
 pub struct Options<P: Protocol> {
     readers: usize,
     limits: Limits,
+    #[cfg(feature = "experiments")]
     formation: Formation,
-    reconnect_max: Duration,
-    settle_max: Duration,
+    reconnect_timeout: Duration,
+    settle_timeout: Duration,
     tls: Option<P::Tls>,
 }
 
@@ -40,9 +43,10 @@ impl<P: Protocol> Options<P> {
         Self {
             readers: 2,
             limits: Limits::default(),
+            #[cfg(feature = "experiments")]
             formation: Formation::default(),
-            reconnect_max: Duration::from_secs(10),
-            settle_max: Duration::from_secs(30),
+            reconnect_timeout: Duration::from_secs(10),
+            settle_timeout: Duration::from_secs(30),
             tls: None,
         }
     }
@@ -63,7 +67,7 @@ impl<P: Protocol> Options<P> {
     }
 
     /// How groups are formed.
-    #[doc(hidden)] // For experiments.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
         self.formation = formation;
@@ -73,8 +77,8 @@ impl<P: Protocol> Options<P> {
     /// How long to reconnect, with growing pauses, before waiting transactions are
     /// [not run](groupcommit_core::NotRun::Unavailable) (default: 10 s).
     #[must_use]
-    pub fn reconnect_max(mut self, time: Duration) -> Self {
-        self.reconnect_max = time;
+    pub fn reconnect_timeout(mut self, timeout: Duration) -> Self {
+        self.reconnect_timeout = timeout;
         self
     }
 
@@ -82,8 +86,8 @@ impl<P: Protocol> Options<P> {
     /// to [unknown](groupcommit_core::Unknown) (default: 30 s). The server is asked at least once, and
     /// replicas that have yet to confirm the commit get at least 1 s.
     #[must_use]
-    pub fn settle_max(mut self, time: Duration) -> Self {
-        self.settle_max = time;
+    pub fn settle_timeout(mut self, timeout: Duration) -> Self {
+        self.settle_timeout = timeout;
         self
     }
 
@@ -117,22 +121,30 @@ impl<P: Protocol> Options<P> {
         let settings = Settings {
             limits: self.limits,
             label: protocol.shown(),
+            #[cfg(feature = "experiments")]
             formation: self.formation,
             ..Settings::default()
         };
         let has_barrier = P::has_barrier(&session);
         let writer = Writer {
-            flusher: Flusher::new(protocol.clone(), self.reconnect_max, has_barrier),
+            flusher: Flusher::new(protocol.clone(), self.reconnect_timeout, has_barrier),
             protocol: protocol.clone(),
             session: Some(session),
             memory,
-            reconnect_max: self.reconnect_max,
-            settle_max: self.settle_max,
+            reconnect_timeout: self.reconnect_timeout,
+            settle_timeout: self.settle_timeout,
             sizes: Sizes::new(1),
         };
         let readers = P::Readers::new(protocol.clone(), self.readers);
         let pipeline = Pipeline::new(writer, settings);
-        let settle_max = self.settle_max;
-        Ok(Database::new(Inner { readers, pipeline, protocol, settle_max, has_barrier, warnings }))
+        let settle_timeout = self.settle_timeout;
+        Ok(Database::new(Inner {
+            readers,
+            pipeline,
+            protocol,
+            settle_timeout,
+            has_barrier,
+            warnings,
+        }))
     }
 }

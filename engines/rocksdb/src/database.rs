@@ -148,8 +148,8 @@ impl Database {
         Ok(value)
     }
 
-    /// The time that RocksDB spent writing its log, where it is counted: for experiments.
-    #[doc(hidden)]
+    /// The time that RocksDB spent writing its log, where it is counted.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn log_write_time(&self) -> Option<Duration> {
         self.inner.store.log_write_time()

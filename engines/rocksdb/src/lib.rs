@@ -55,7 +55,7 @@ pub use transaction::{Entries, Transaction};
 pub use unlogged::{NotDurable, UnloggedDatabase};
 pub use write::{Write, WriteResult};
 
-#[doc(hidden)]
+#[cfg(feature = "experiments")]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,

@@ -2,7 +2,9 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock};
+#[cfg(feature = "experiments")]
+use groupcommit_core::Formation;
+use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock};
 use groupcommit_medium::{Unusable, Warning};
 use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
 
@@ -23,6 +25,7 @@ pub struct Options {
     rocksdb: rocksdb::Options,
     families: Vec<(String, rocksdb::Options)>,
     limits: Limits,
+    #[cfg(feature = "experiments")]
     formation: Formation,
     flush_delay: Duration,
     times_log: bool,
@@ -50,6 +53,7 @@ impl Options {
             rocksdb: rocksdb::Options::default(),
             families: Vec::new(),
             limits: Limits::default(),
+            #[cfg(feature = "experiments")]
             formation: Formation::default(),
             flush_delay: Duration::ZERO,
             times_log: false,
@@ -85,24 +89,24 @@ impl Options {
         self
     }
 
-    /// How groups are formed: for experiments.
-    #[doc(hidden)]
+    /// How groups are formed.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
         self.formation = formation;
         self
     }
 
-    /// Makes every flush take so much longer, as on a slower disk: for experiments.
-    #[doc(hidden)]
+    /// Makes every flush take so much longer, as on a slower disk.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn flush_delay(mut self, delay: Duration) -> Self {
         self.flush_delay = delay;
         self
     }
 
-    /// Counts how long RocksDB takes to write its log: for experiments.
-    #[doc(hidden)]
+    /// Counts how long RocksDB takes to write its log.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn time_log(mut self, times: bool) -> Self {
         self.times_log = times;
@@ -151,6 +155,7 @@ impl Options {
             limits: self.limits,
             label: path.display().to_string(),
             clock,
+            #[cfg(feature = "experiments")]
             formation: self.formation,
             ..Settings::default()
         };

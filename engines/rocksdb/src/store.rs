@@ -97,6 +97,7 @@ impl Store {
     }
 
     /// The time spent writing the log, where it is counted.
+    #[cfg(feature = "experiments")]
     pub(crate) fn log_write_time(&self) -> Option<Duration> {
         let ns = self.log_write_ns.as_ref()?.load(Ordering::Relaxed);
         Some(Duration::from_nanos(ns))

@@ -1,7 +1,13 @@
 //! The database as a caller sees it.
 
-use std::{fmt, ops::Deref, path::Path, sync::Arc};
+use std::{
+    fmt,
+    ops::Deref,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
+use groupcommit_bridge::Bridge;
 use groupcommit_core::{
     Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
 };
@@ -12,6 +18,7 @@ use crate::{
     engine::Writer,
     guard::Guard,
     readers::{NoReader, Readers},
+    reading::Reads,
     wal::Log,
 };
 
@@ -51,6 +58,8 @@ pub(crate) struct Inner {
     /// Before the pipeline, so that the writing connection is the last to be closed: only it can
     /// empty the log.
     pub(crate) readers: Readers,
+    /// Made by the first read that does not block.
+    pub(crate) reads: OnceLock<Bridge<Reads>>,
     pub(crate) pipeline: Pipeline<Writer>,
     pub(crate) log: Arc<Log>,
     pub(crate) guard: Arc<Guard>,
@@ -65,7 +74,15 @@ impl fmt::Debug for Database {
 
 impl Database {
     pub(crate) fn new(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner) }
+        Self::of(Arc::new(inner))
+    }
+
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     /// Opens the database at `path`, creating it if it is missing; see [`Options::open`].
@@ -179,6 +196,7 @@ impl Database {
     /// replaced while it was open.
     pub fn close(&self) -> Result<(), Error> {
         // The writing connection must be the last: only it can empty the log.
+        self.inner.reads.get().map(Bridge::stop);
         self.inner.readers.close();
         let closed = self.inner.pipeline.close();
         closed.map_err(|failure| Error::Close { source: cause_of(failure) })

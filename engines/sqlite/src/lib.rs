@@ -40,6 +40,7 @@ mod guard;
 mod load;
 mod open;
 mod readers;
+mod reading;
 mod recovery;
 mod statement;
 mod tokens;
@@ -53,7 +54,7 @@ pub use open::Options;
 pub use statement::{Part, read_each, run_statement};
 pub use transaction::Transaction;
 
-#[doc(hidden)]
+#[cfg(feature = "experiments")]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Stats, Submitter, Summary,

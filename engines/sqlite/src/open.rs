@@ -4,11 +4,13 @@ use std::{
     cell::Cell,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use groupcommit_core::{Clock, Formation, Limits, Pipeline, Settings, SystemClock, TokenLimits};
+#[cfg(feature = "experiments")]
+use groupcommit_core::Formation;
+use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock, TokenLimits};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 use rustix::fs::{Access, access};
@@ -39,6 +41,7 @@ pub struct Options {
     busy_timeout: Duration,
     limits: Limits,
     tokens: TokenLimits,
+    #[cfg(feature = "experiments")]
     formation: Formation,
     flush_delay: Duration,
     readers_at_least: usize,
@@ -61,6 +64,7 @@ impl Options {
             busy_timeout: Duration::from_secs(5),
             limits: Limits::default(),
             tokens: TokenLimits::default(),
+            #[cfg(feature = "experiments")]
             formation: Formation::default(),
             flush_delay: Duration::ZERO,
             readers_at_least: 0,
@@ -112,16 +116,16 @@ impl Options {
         self
     }
 
-    /// How groups are formed: for experiments.
-    #[doc(hidden)]
+    /// How groups are formed.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
         self.formation = formation;
         self
     }
 
-    /// Makes every flush of the log take so much longer, as on a slower disk: for experiments.
-    #[doc(hidden)]
+    /// Makes every flush of the log take so much longer, as on a slower disk.
+    #[cfg(feature = "experiments")]
     #[must_use]
     pub fn flush_delay(mut self, delay: Duration) -> Self {
         self.flush_delay = delay;
@@ -179,12 +183,13 @@ impl Options {
             label: path.display().to_string(),
             clock,
             tokens: self.tokens,
+            #[cfg(feature = "experiments")]
             formation: self.formation,
             ..Settings::default()
         };
         let readers = Readers::new(opened, log.clone(), self.busy_timeout, self.readers_at_least);
         let pipeline = Pipeline::new(writer, settings);
-        Ok(Database::new(Inner { readers, pipeline, log, guard, warnings }))
+        Ok(Database::new(Inner { readers, reads: OnceLock::new(), pipeline, log, guard, warnings }))
     }
 
     fn open_writer(

@@ -374,7 +374,7 @@ impl Database {
     /// # Errors
     ///
     /// When the database has a record and cannot be asked.
-    pub fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
+    pub fn settle(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
         with!(self, engine => engine.resolve(unknown))
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use groupcommit_lmdb::{Database, Done, Operation};
+use groupcommit_lmdb::{Database, Operation, OperationResult};
 
 use crate::Scratch;
 
@@ -28,22 +28,22 @@ fn operations_run_in_turn_and_say_what_they_did() {
     assert_eq!(
         done,
         [
-            Done::Put,
-            Done::Put,
-            Done::Put,
-            Done::Put,
-            Done::Deleted(1),
-            Done::Deleted(0),
-            Done::Deleted(2),
-            Done::Swapped,
-            Done::Differed(Some(b"new".to_vec())),
-            Done::Swapped,
-            Done::Swapped,
+            OperationResult::Put,
+            OperationResult::Put,
+            OperationResult::Put,
+            OperationResult::Put,
+            OperationResult::Deleted(1),
+            OperationResult::Deleted(0),
+            OperationResult::Deleted(2),
+            OperationResult::Swapped,
+            OperationResult::Differed(Some(b"new".to_vec())),
+            OperationResult::Swapped,
+            OperationResult::Swapped,
         ]
     );
     assert_eq!(test.rows(), 1);
     let all = test.db.submit_operations(vec![Operation::delete_range(table, Unbounded, Unbounded)]);
-    assert_eq!(all.wait().unwrap(), [Done::Deleted(1)]);
+    assert_eq!(all.wait().unwrap(), [OperationResult::Deleted(1)]);
 }
 
 #[test]

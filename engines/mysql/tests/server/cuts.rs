@@ -84,8 +84,8 @@ pub(crate) fn an_unknown_is_resolved_later(servers: &Servers, node: usize, cut: 
         let proxy = proxy(servers.port(0));
         let url = database_through(servers, &at(proxy.port));
         let db = Database::options()
-            .settle_max(Duration::ZERO)
-            .reconnect_max(Duration::ZERO)
+            .settle_timeout(Duration::ZERO)
+            .reconnect_timeout(Duration::ZERO)
             .open(&url)
             .unwrap();
         db.submit_statements(vec![insert(1)]).wait().unwrap();
@@ -128,7 +128,7 @@ fn an_outcome_that_stays_unknown_after_the_commit_is_resolved_later() {
 fn a_server_that_cannot_be_reached_leaves_transactions_not_run_and_serves_on_when_it_is_back() {
     let proxy = proxy(shared().port(0));
     let url = database_through(shared(), &at(proxy.port));
-    let db = Database::options().reconnect_max(Duration::ZERO).open(&url).unwrap();
+    let db = Database::options().reconnect_timeout(Duration::ZERO).open(&url).unwrap();
     proxy.refuse_after_cut();
     proxy.cut_next(Cut::AtBegin);
     let not_run = db.submit_statements(vec![insert(1)]).wait();

@@ -43,7 +43,7 @@ fn a_server_that_becomes_read_only_at_a_commit_has_rolled_back_and_takes_more_wh
     servers.sql(&format!("CREATE USER {host}; GRANT ALL ON test.* TO {host}")).unwrap();
     servers.sql("CREATE TABLE test.t (id BIGINT PRIMARY KEY, v TEXT NOT NULL)").unwrap();
     let url = servers.url().replace("root@", "app@");
-    let db = Database::options().reconnect_max(std::time::Duration::ZERO).open(&url).unwrap();
+    let db = Database::options().reconnect_timeout(std::time::Duration::ZERO).open(&url).unwrap();
     let (started, has_started) = std::sync::mpsc::channel();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let held = db.submit(move |tx| {

@@ -68,7 +68,8 @@ fn a_connection_lost_after_the_commit_is_settled() {
 
 /// A database that neither asks nor connects again.
 fn open_impatient(url: &str) -> Database {
-    let options = Database::options().settle_max(Duration::ZERO).reconnect_max(Duration::ZERO);
+    let options =
+        Database::options().settle_timeout(Duration::ZERO).reconnect_timeout(Duration::ZERO);
     options.open(url).unwrap()
 }
 
@@ -118,7 +119,7 @@ fn an_outcome_that_stays_unknown_after_the_commit_is_resolved_later() {
 fn a_server_that_cannot_be_reached_leaves_transactions_not_run_and_serves_on_when_it_is_back() {
     let proxy = proxy(shared().port());
     let url = schema_through(shared(), proxy.port);
-    let db = Database::options().reconnect_max(Duration::ZERO).open(&url).unwrap();
+    let db = Database::options().reconnect_timeout(Duration::ZERO).open(&url).unwrap();
     proxy.refuse_after_cut();
     proxy.cut_next(Cut::AtBegin);
     let not_run = db.submit_statements(vec![insert(1)]).wait();

@@ -49,7 +49,7 @@ fn a_writer_that_meets_a_replica_waits_for_it_to_be_promoted() {
     let mut servers = start(Kind::Replicated);
     let proxy = proxy(servers.port());
     let url = schema_through(&servers, proxy.port);
-    let open = || Database::options().reconnect_max(FOREVER).open(&url);
+    let open = || Database::options().reconnect_timeout(FOREVER).open(&url);
     let db = open().unwrap();
     db.submit_statements(vec![insert(1)]).wait().unwrap();
     servers.kill_primary().unwrap();
@@ -79,7 +79,7 @@ fn a_commit_whose_answer_died_with_the_primary_stays_unknown_on_the_next() {
     let proxy = proxy(servers.port());
     let url = schema_on_all(&servers, proxy.port);
     let db = Database::options()
-        .settle_max(FOREVER)
+        .settle_timeout(FOREVER)
         .open(&format!("{url}&target_session_attrs=read-write"))
         .unwrap();
     db.submit_statements(vec![insert(1)]).wait().unwrap();
@@ -124,7 +124,7 @@ fn write(
     let open = || {
         let since = Instant::now();
         loop {
-            match Database::options().reconnect_max(FOREVER).open(url) {
+            match Database::options().reconnect_timeout(FOREVER).open(url) {
                 Ok(db) => return db,
                 Err(error) => assert!(since.elapsed() < FOREVER, "{error}"),
             }

@@ -50,11 +50,11 @@ fn who_finds_no_room_is_told_what_to_do_and_writes_on_when_there_is_some() {
     let proxy = proxy(servers.port());
     let at = |port: u16| format!("postgres://app@127.0.0.1:{port}/postgres?application_name=");
     let hasty = Database::options()
-        .reconnect_max(Duration::ZERO)
+        .reconnect_timeout(Duration::ZERO)
         .open(&(at(servers.port()) + "hasty"))
         .unwrap();
     let patient =
-        Database::options().reconnect_max(FOREVER).open(&(at(proxy.port) + "patient")).unwrap();
+        Database::options().reconnect_timeout(FOREVER).open(&(at(proxy.port) + "patient")).unwrap();
     let mut others = fill(&(at(servers.port()) + "other"));
     // A read finds no connection of its own.
     match hasty.read(&Statement::new("SELECT 1", [])) {

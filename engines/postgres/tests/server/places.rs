@@ -75,7 +75,7 @@ fn of_several_hosts_the_one_that_takes_writes_is_found_and_a_replica_alone_is_re
     let since = Instant::now();
     let patient = Duration::from_mins(2);
     let refused = Database::options()
-        .reconnect_max(patient)
+        .reconnect_timeout(patient)
         .open(&url(&format!("127.0.0.1:{replica}")))
         .unwrap_err();
     assert!(matches!(refused, Error::Connect { .. }), "{refused:?}");

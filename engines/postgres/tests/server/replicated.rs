@@ -112,7 +112,7 @@ fn a_process_that_is_ended_while_it_waits_for_replicas_leaves_its_commit_unknown
  {
     let servers = start(Kind::Replicated);
     let url = schema_through(&servers, servers.port());
-    let open = || Database::options().settle_max(Duration::ZERO).open(&url).unwrap();
+    let open = || Database::options().settle_timeout(Duration::ZERO).open(&url).unwrap();
     let db = open();
     let mut ticket = held_up(&servers, &db);
     until(|| waiting(&servers, COMMIT, "pg_terminate_backend(pid)") == 1);

@@ -2,7 +2,11 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use groupcommit_sqlite::{Database, rusqlite::ErrorCode};
+use groupcommit_core::block_on;
+use groupcommit_sqlite::{
+    Database, Failure, NotRun, Rejected,
+    rusqlite::{self, ErrorCode},
+};
 
 use crate::common::{Done, Scratch, code, hold, insert, neighbour};
 
@@ -179,4 +183,21 @@ fn one_that_fails_says_what_failed_and_nothing_of_a_transaction() {
     let missing = test.db.read(|conn| conn.query_row("SELECT * FROM missing", (), |_| Ok(())));
     let said = missing.unwrap_err().to_string();
     assert!(said.contains("missing") && !said.contains("transaction"), "{said}");
+}
+
+#[test]
+fn a_read_that_does_not_block() {
+    let test = Scratch::with_table();
+    test.db.transact(|tx| insert(tx, 1)).unwrap();
+    let here = std::thread::current().id();
+    let read = test.db.read_async(move |conn| {
+        assert_ne!(std::thread::current().id(), here);
+        conn.query_row("SELECT count(*) FROM t", (), |row| row.get::<_, i64>(0))
+    });
+    assert_eq!(block_on(read).unwrap(), 1);
+    let panics = block_on(test.db.read_async(|_| -> rusqlite::Result<()> { panic!("no") }));
+    assert!(matches!(panics, Err(Failure::Rejected(Rejected::Panicked(_)))), "{panics:?}");
+    test.db.close().unwrap();
+    let refused = block_on(test.db.read_async(|_| Ok::<_, rusqlite::Error>(())));
+    assert!(matches!(refused, Err(Failure::NotRun(NotRun::Closed))), "{refused:?}");
 }
