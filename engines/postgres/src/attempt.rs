@@ -63,21 +63,23 @@ pub(crate) fn attempt(
     failures: usize,
 ) -> Result<u64, Setback<Postgres>> {
     let all_guarded = writer.memory.unguarded.now() <= SAVEPOINTS_MAX;
-    let mut execution = Execution::new(session);
+    let mut execution = Execution::new(session, members.is_for_one());
     let ran = run_members(&mut execution, group, members, all_guarded);
     let outcome = match ran {
-        Ok(()) if !execution.has_begun() => Ok(0),
-        Ok(()) => execution.commit().map(|()| 1),
+        Ok(()) if !execution.has_begun() => Ok((0, true)),
+        Ok(()) => execution.commit().map(|may_go_on| (1, may_go_on)),
         Err(fault) => Err(fault),
     };
     match outcome {
-        Ok(commits) => {
+        Ok((commits, may_go_on)) => {
             if !execution.has_undone {
                 let unguarded = &mut writer.memory.unguarded;
                 unguarded.committed(unguarded.now());
             }
             deliver_all(group, execution.take_plans());
-            writer.session = Some(execution.session);
+            if may_go_on {
+                writer.session = Some(execution.session);
+            }
             Ok(commits)
         }
         Err(fault) => {
@@ -159,6 +161,13 @@ fn overcome(
         Fault::Refused(error) => {
             keep_undone(writer, execution);
             Err(Setback::Obstacle(Obstacle::Refused, Error::Server(error)))
+        }
+        // It runs again with fewer members, in the end alone.
+        Fault::Temporary => {
+            if execution.roll_back() {
+                keep_undone(writer, execution);
+            }
+            Err(Setback::Obstacle(Obstacle::Refused, Error::Interrupted))
         }
         // With the connection goes what the client has prepared for itself, which may be gone from
         // the server as well.

@@ -32,7 +32,7 @@ use tokio_postgres::{
 
 use crate::{
     Error, Postgres, Statement, StatementResult,
-    session::{Answer, HEAR_OF_WAITS, Sent, Session, is_lost},
+    session::{Answer, HAS_TEMPORARY, HEAR_OF_WAITS, Sent, Session, is_lost},
     statement,
 };
 
@@ -53,6 +53,8 @@ pub(crate) enum Fault {
     Lost(Option<ServerError>),
     /// The server refused the commit.
     Refused(ServerError),
+    /// A member created a temporary table, so it has to run alone.
+    Temporary,
     /// The connection was lost after the commit was sent.
     Doubt { xid: String, error: ServerError },
 }
@@ -74,6 +76,7 @@ enum InFlight {
 }
 
 /// One attempt at a group.
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct Execution {
     pub(crate) session: Session,
     sent: VecDeque<InFlight>,
@@ -94,6 +97,8 @@ pub struct Execution {
     pub(crate) has_defined: bool,
     /// Some member was undone.
     pub(crate) has_undone: bool,
+    /// Only one member runs, which may create temporary tables.
+    is_for_one: bool,
 }
 
 /// The member for which statements are sent now.
@@ -112,7 +117,7 @@ struct Current {
 }
 
 impl Execution {
-    pub(crate) fn new(session: Session) -> Self {
+    pub(crate) fn new(session: Session, is_for_one: bool) -> Self {
         Self {
             session,
             sent: VecDeque::new(),
@@ -127,6 +132,7 @@ impl Execution {
             fault: None,
             has_defined: false,
             has_undone: false,
+            is_for_one,
         }
     }
 
@@ -299,7 +305,7 @@ impl Execution {
     /// that the member is to blame for what it left.
     pub(crate) fn send_fence(&mut self) {
         if self.current.has_defined {
-            self.look_for_deferred();
+            self.look_again();
         }
         if self.fault.is_some() {
             return;
@@ -320,12 +326,14 @@ impl Execution {
         }
     }
 
-    /// Asks what is checked at the commit only, since the member may have changed that.
-    fn look_for_deferred(&mut self) {
-        if self.wait_all()
-            && let Err(error) = self.session.look_for_deferred()
-        {
-            self.fault = Some(fault_of(None, error));
+    /// Asks what the member may have changed for those behind it.
+    fn look_again(&mut self) {
+        if self.wait_all() {
+            match self.session.look_again() {
+                Ok(true) if !self.is_for_one => self.fault = Some(Fault::Temporary),
+                Ok(_) => {}
+                Err(error) => self.fault = Some(fault_of(None, error)),
+            }
         }
     }
 
@@ -354,7 +362,7 @@ impl Execution {
         self.has_undone = true;
         self.send_command("ROLLBACK TO SAVEPOINT groupcommit; RELEASE SAVEPOINT groupcommit");
         if self.has_defined {
-            self.look_for_deferred();
+            self.look_again();
         }
         self.wait_all()
     }
@@ -365,23 +373,33 @@ impl Execution {
         !self.has_begun || self.session.send_command("ROLLBACK").wait(&self.session).is_ok()
     }
 
-    /// Commits.
-    pub(crate) fn commit(&mut self) -> Result<(), Fault> {
+    /// Commits, and says whether the connection may serve another transaction: not with temporary
+    /// tables.
+    pub(crate) fn commit(&mut self) -> Result<bool, Fault> {
         let mode = &self.session.server.synchronous_commit;
         let cancelled_before = self.session.cancelled_waits();
-        // In one message: where the transaction has failed the first command does, and the second
-        // is not looked at. And no member can have turned durability down.
-        let commit = format!("{HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {mode}; COMMIT");
+        // A function may have created a temporary table, which the server alone knows. In a group that
+        // has to fail, and does before the commit.
+        let question = if self.is_for_one {
+            format!("SELECT {HAS_TEMPORARY}")
+        } else {
+            format!("SELECT 1 / CASE WHEN {HAS_TEMPORARY} THEN 0 ELSE 1 END")
+        };
+        // In one message: where the transaction has failed the first command does, and the others
+        // are not looked at. And no member can have turned durability down.
+        let commit =
+            format!("{HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {mode}; {question}; COMMIT");
         let doubt = |xid: &String, error| Fault::Doubt { xid: xid.clone(), error };
-        if let Err(error) = self.session.send_command(commit).wait(&self.session) {
+        let committed = self.session.send_asking(commit).wait(&self.session);
+        let has_temporary = committed.map_err(|error| {
             let severity =
                 error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
-            return Err(match (severity, error.code()) {
+            match (severity, error.code()) {
                 (Some(Severity::Error), Some(code)) if is_transient(code) => Fault::Again(error),
                 (Some(Severity::Error), _) => Fault::Refused(error),
                 _ => doubt(&self.xid, error),
-            });
-        }
+            }
+        })?;
         // Somebody cancelled the wait for replicas: it is committed, and perhaps nowhere but here.
         if self.session.cancelled_waits() != cancelled_before {
             tracing::warn!(xid = %self.xid, "somebody cancelled a commit's wait for replicas");
@@ -389,7 +407,7 @@ impl Execution {
                 .block_on(self.session.barrier())
                 .map_err(|error| doubt(&self.xid, error))?;
         }
-        Ok(())
+        Ok(!has_temporary)
     }
 }
 

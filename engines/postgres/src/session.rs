@@ -14,7 +14,7 @@ use std::{
 use futures_util::TryStreamExt as _;
 use groupcommit_remote::runtime::Driver;
 use tokio_postgres::{
-    AsyncMessage, Client, Connection, Statement as Prepared,
+    AsyncMessage, Client, Connection, SimpleQueryMessage, Statement as Prepared,
     error::{DbError, Severity, SqlState},
 };
 
@@ -81,6 +81,11 @@ const WAIT_FOR_REPLICAS: &str = "SyncRepWaitForLSN";
 
 /// That warning is sent whatever else the account, or a member, wants to hear of.
 pub(crate) const HEAR_OF_WAITS: &str = "SET LOCAL client_min_messages = warning";
+
+/// Whether this connection has temporary tables, sequences or views. They hide those of the same name
+/// from whoever uses the connection next. Looking for them costs nothing where there never were any.
+pub(crate) const HAS_TEMPORARY: &str = "(pg_my_temp_schema() <> 0 AND EXISTS \
+    (SELECT FROM pg_class WHERE relnamespace = pg_my_temp_schema()))";
 
 /// Constraints that wait for the commit, by their names; those that this account may name.
 pub(crate) const DEFERRED: &str = "(SELECT string_agg(DISTINCT format('%I.%I', nspname, conname), ', ') \
@@ -247,6 +252,16 @@ impl Session {
         Sent::new(async move { client.batch_execute(&sql).await })
     }
 
+    /// Sends commands of which one answers yes or no; returns whether it was yes.
+    pub(crate) fn send_asking(&self, sql: String) -> Sent<Answer<bool>> {
+        let client = self.client.clone();
+        Sent::new(async move {
+            let messages = client.simple_query(&sql).await?;
+            let is_yes = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"));
+            Ok(messages.iter().any(is_yes))
+        })
+    }
+
     /// Asks for one text.
     pub(crate) fn send_question(&mut self, sql: &Arc<str>) -> Result<Sent<Answer<String>>, Error> {
         let prepared = match self.prepare(sql)? {
@@ -257,13 +272,14 @@ impl Session {
         Ok(Sent::new(async move { client.query_one(&prepared, &[]).await?.try_get(0) }))
     }
 
-    /// Which constraints are checked at a commit only, or may be, asked again.
-    pub(crate) fn look_for_deferred(&mut self) -> Answer<()> {
-        let sql = format!("SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}");
+    /// Asks again which constraints are checked at a commit only, or may be. Returns whether there are
+    /// temporary tables.
+    pub(crate) fn look_again(&mut self) -> Answer<bool> {
+        let sql = format!("SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}, {HAS_TEMPORARY}");
         let row = self.driver.block_on(self.client.query_one(&sql, &[]))?;
         self.server.deferred = row.try_get(0)?;
         self.server.has_deferring_functions = row.try_get(1)?;
-        Ok(())
+        row.try_get(2)
     }
 
     /// How often a wait for replicas was cancelled so far.

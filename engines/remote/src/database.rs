@@ -18,8 +18,8 @@ use crate::{Error, Exclusive, Options, Protocol, Readers as _, Rows, engine::Wri
 /// lands exactly once. Effects outside the database belong after the ticket has resolved.
 ///
 /// Transactions of one database share a connection, and with it what belongs to a connection: session
-/// locks, temporary tables, variables, `currval` and `LAST_INSERT_ID()`. In MySQL tables must use an
-/// engine that can roll back, such as `InnoDB`.
+/// locks, variables, `currval` and `LAST_INSERT_ID()`. Temporary tables last for one transaction. In
+/// MySQL tables must use an engine that can roll back, such as `InnoDB`.
 ///
 /// Dropping the last clone stops admission and lets what was admitted finish in the background;
 /// [`close`](Self::close) waits for it.

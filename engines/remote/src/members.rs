@@ -75,6 +75,12 @@ impl Members {
         }
     }
 
+    /// Whether this attempt is for one member only, whatever the group still has.
+    #[must_use]
+    pub fn is_for_one(&self) -> bool {
+        self.size == 1
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -17,5 +17,6 @@ mod reading;
 mod refused;
 mod replicated;
 mod server;
+mod temporary;
 mod tls;
 mod together;

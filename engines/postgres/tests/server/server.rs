@@ -34,7 +34,7 @@ pub(crate) fn shared() -> &'static Servers {
 
 /// A proxy before the server at `port` that knows this engine's groups.
 pub(crate) fn proxy(port: u16) -> Proxy {
-    let marks = Marks { begin: b"BEGIN\0", commit: b"synchronous_commit = on; COMMIT\0" };
+    let marks = Marks { begin: b"BEGIN\0", commit: b"THEN 0 ELSE 1 END; COMMIT\0" };
     Proxy::new(port, marks).unwrap()
 }
 
