@@ -30,6 +30,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "groupcommit-rocksdb",
             "groupcommit-mysql",
             "groupcommit-postgres",
+            "groupcommit-remote",
         ],
     ),
     ("groupcommit-serve", &["groupcommit"]),

@@ -33,9 +33,9 @@ enum Opened {
     #[cfg(feature = "sqlite")]
     Sqlite(super::sqlite::Sqlite),
     #[cfg(feature = "mysql")]
-    Mysql(super::mysql::Mysql),
+    Mysql(super::remote::Remote<groupcommit_mysql::MySql>),
     #[cfg(feature = "postgres")]
-    Postgres(super::postgres::Postgres),
+    Postgres(super::remote::Remote<groupcommit_postgres::Postgres>),
 }
 
 /// Does the same with whichever engine it is.
@@ -85,9 +85,11 @@ impl Options {
             #[cfg(feature = "sqlite")]
             Engine::Sqlite => Opened::Sqlite(super::sqlite::Sqlite::connect(url, self)?),
             #[cfg(feature = "mysql")]
-            Engine::Mysql => Opened::Mysql(super::mysql::Mysql::connect(url, self)?),
+            Engine::Mysql => {
+                Opened::Mysql(super::remote::Remote::connect(&super::url::as_mysql(url), self)?)
+            }
             #[cfg(feature = "postgres")]
-            Engine::Postgres => Opened::Postgres(super::postgres::Postgres::connect(url, self)?),
+            Engine::Postgres => Opened::Postgres(super::remote::Remote::connect(url, self)?),
             #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
             engine => {
                 return Err(Error::url(format!(

@@ -104,11 +104,11 @@ pub(super) fn classify(error: &(dyn StdError + 'static)) -> (Kind, Option<String
     }
     #[cfg(feature = "mysql")]
     {
-        known = known.or_else(|| super::mysql::classify(error));
+        known = known.or_else(|| super::remote::classify::<groupcommit_mysql::MySql>(error));
     }
     #[cfg(feature = "postgres")]
     {
-        known = known.or_else(|| super::postgres::classify(error));
+        known = known.or_else(|| super::remote::classify::<groupcommit_postgres::Postgres>(error));
     }
     known.unwrap_or((Kind::Other, None))
 }

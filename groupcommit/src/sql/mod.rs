@@ -42,10 +42,8 @@
 mod database;
 mod error;
 mod kind;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
+#[cfg(feature = "_remote")]
+mod remote;
 mod rows;
 mod speak;
 #[cfg(feature = "sqlite")]

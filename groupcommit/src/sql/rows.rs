@@ -26,10 +26,8 @@ impl Inner {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => false,
-            #[cfg(feature = "mysql")]
-            Self::Mysql(_) => true,
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => true,
+            #[cfg(feature = "_remote")]
+            _ => true,
         }
     }
 }

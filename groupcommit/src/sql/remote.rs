@@ -1,0 +1,154 @@
+//! A database on a server behind a URL: PostgreSQL and MySQL.
+
+use std::{error::Error as StdError, sync::Arc};
+
+use groupcommit_remote::{Database, Error as RemoteError, Exclusive, Protocol, Rows as RemoteRows};
+
+use super::{
+    Error, Kind, Options, Rows, Settled, Statement, StatementResult, kind,
+    rows::Inner,
+    speak::{Plan, Results, Speak},
+};
+use crate::{Failure, Unknown};
+
+/// What is different from one protocol to the next.
+pub(super) trait Client: Protocol {
+    /// The rows, told apart.
+    fn rows(rows: RemoteRows<Self>) -> Inner;
+
+    /// The kind and the code of the client's own error.
+    fn classify(error: &Self::ServerError) -> (Kind, Option<String>);
+}
+
+#[cfg(feature = "postgres")]
+impl Client for groupcommit_postgres::Postgres {
+    fn rows(rows: RemoteRows<Self>) -> Inner {
+        Inner::Postgres(rows)
+    }
+
+    fn classify(error: &Self::ServerError) -> (Kind, Option<String>) {
+        match error.code() {
+            Some(state) => (kind::of_sqlstate(state.code()), Some(state.code().to_owned())),
+            None => (Kind::Lost, None),
+        }
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl Client for groupcommit_mysql::MySql {
+    fn rows(rows: RemoteRows<Self>) -> Inner {
+        Inner::Mysql(rows)
+    }
+
+    fn classify(error: &Self::ServerError) -> (Kind, Option<String>) {
+        match error {
+            groupcommit_mysql::mysql_async::Error::Server(said) => {
+                (kind::of_mysql(said.code, &said.state), Some(said.code.to_string()))
+            }
+            _ => (Kind::Lost, None),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Remote<P: Client>(Database<P>);
+
+impl<P: Client> Remote<P> {
+    pub(super) fn connect(url: &str, options: &Options) -> Result<Self, Error> {
+        let mut settings = Database::options();
+        if let Some(limits) = options.limits {
+            settings = settings.limits(limits);
+        }
+        if let Some(readers) = options.readers {
+            settings = settings.readers(readers);
+        }
+        settings.open(url).map(Self).map_err(Error::from_engine)
+    }
+}
+
+impl<P: Client> Speak for Remote<P> {
+    type Submit = Database<P>;
+
+    fn database(&self) -> &Database<P> {
+        &self.0
+    }
+
+    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
+        move |tx| tx.plan(&statements).map_err(Error::from_engine)
+    }
+
+    fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
+        self.0.read(read).map_err(Error::from_failure)
+    }
+
+    async fn read_async(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
+        self.0.read_async(read).await.map_err(Error::from_failure)
+    }
+
+    async fn read_rows(&self, read: &Statement) -> Result<Rows, Failure<Error>> {
+        let rows = self.0.read_rows(read).await.map_err(Error::from_failure)?;
+        Ok(Rows::new(P::rows(rows)))
+    }
+
+    fn read_durable(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
+        self.0.read_durable(read).map_err(Error::from_failure)
+    }
+
+    fn exclusive(&self, statements: Vec<Statement>) -> Result<Results, Failure<Error>> {
+        let run = move |alone: &mut Exclusive<P>| {
+            statements.iter().map(|statement| alone.run(statement)).collect()
+        };
+        self.0.exclusive::<Results, RemoteError<P>, _>(run).map_err(Error::from_failure)
+    }
+
+    fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
+        self.0.resolve(unknown).map_err(Error::from_engine)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.0.warnings().iter().map(ToString::to_string).collect()
+    }
+
+    fn flush(&self) -> Result<(), Failure<Error>> {
+        self.0.flush().map_err(Error::from_failure)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.0.close().map_err(Error::from_engine)
+    }
+}
+
+/// The kind and the code of an error of the protocol's engine or client.
+pub(super) fn classify<P: Client>(
+    error: &(dyn StdError + 'static),
+) -> Option<(Kind, Option<String>)> {
+    if let Some(error) = error.downcast_ref::<P::ServerError>() {
+        return Some(P::classify(error));
+    }
+    Some(match error.downcast_ref::<RemoteError<P>>()? {
+        RemoteError::Url(_) => (Kind::Url, None),
+        // A server that rejected the connection was reached.
+        RemoteError::Connect { source, .. } => match classify::<P>(source.as_ref()) {
+            Some((kind, Some(code))) => (kind, Some(code)),
+            _ => (Kind::Unreachable, None),
+        },
+        RemoteError::Setting { .. } | RemoteError::TooOld { .. } => (Kind::Undurable, None),
+        RemoteError::ReadOnly(_) => (Kind::ReadOnly, None),
+        RemoteError::Server(error) => P::classify(error),
+        RemoteError::Forbidden(_) | RemoteError::Ended | RemoteError::LeftOpen => {
+            (Kind::Forbidden, None)
+        }
+        RemoteError::Nul | RemoteError::Several | RemoteError::Unfinished(_) => {
+            (Kind::Statement, None)
+        }
+        RemoteError::Parameters { .. } => (Kind::Parameters, None),
+        RemoteError::Value(_) | RemoteError::TooLarge { .. } => (Kind::Value, None),
+        RemoteError::Column { .. } => (Kind::Column, None),
+        RemoteError::Interrupted => (Kind::Conflict, None),
+        RemoteError::Lost(_) | RemoteError::Unsettled(_) => (Kind::Lost, None),
+        RemoteError::Runtime(_) => (Kind::Resources, None),
+        RemoteError::Tls(_) => (Kind::Unreachable, None),
+        RemoteError::Close { source } => super::error::classify(source.as_ref()),
+        _ => (Kind::Other, None),
+    })
+}
