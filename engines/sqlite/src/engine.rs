@@ -452,6 +452,7 @@ impl<'g> Execution<'g> {
                 "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
             )?;
             self.guard.set_virtual_tables(virtual_tables > 0);
+            self.tx.forget_statements();
             self.ground.schema_looked_at.set(version);
         }
         Ok(())

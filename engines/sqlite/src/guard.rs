@@ -73,6 +73,8 @@ pub(crate) struct Guard {
     trigger: AtomicBool,
     /// There may be a virtual table in the database.
     virtual_table: AtomicBool,
+    /// A statement that changes the schema was prepared since [`Guard::take_schema_change`].
+    schema_change: AtomicBool,
     /// A statement asked for `changes()`. Never reset: it may be asked again without being prepared.
     asks_for_changes: AtomicBool,
     /// When the running member must stop; 0 for never.
@@ -99,6 +101,7 @@ impl Guard {
             exclusive: AtomicBool::new(false),
             trigger: AtomicBool::new(false),
             virtual_table: AtomicBool::new(false),
+            schema_change: AtomicBool::new(false),
             asks_for_changes: AtomicBool::new(false),
             deadline_ns: AtomicU64::new(0),
             changes_before: AtomicI64::new(0),
@@ -193,6 +196,11 @@ impl Guard {
         self.virtual_table.store(there_are, Relaxed);
     }
 
+    /// Whether the schema may have changed since this was asked last.
+    pub(crate) fn take_schema_change(&self) -> bool {
+        self.schema_change.load(Relaxed) && self.schema_change.swap(false, Relaxed)
+    }
+
     /// Whether members ask for `changes()`, and so must not find what a neighbour changed.
     pub(crate) fn asks_for_changes(&self) -> bool {
         self.asks_for_changes.load(Relaxed)
@@ -241,6 +249,12 @@ impl Guard {
                 if function_name.eq_ignore_ascii_case("load_extension") =>
             {
                 Authorization::Deny
+            }
+            AuthAction::Insert { table_name: "sqlite_master" }
+            | AuthAction::Update { table_name: "sqlite_master", .. }
+            | AuthAction::Delete { table_name: "sqlite_master" } => {
+                self.schema_change.store(true, Relaxed);
+                Authorization::Allow
             }
             AuthAction::CreateVtable { .. } => {
                 self.virtual_table.store(true, Relaxed);

@@ -40,6 +40,8 @@ pub struct Transaction<'g> {
     is_lent: Cell<bool>,
     /// The running member was given a statement, and so may have left a cursor open.
     is_statement_lent: Cell<bool>,
+    /// Since it began: undone, the schema changes again.
+    has_changed_schema: Cell<bool>,
     recent: RefCell<Vec<Recent<'g>>>,
 }
 
@@ -124,6 +126,7 @@ impl<'g> Transaction<'g> {
             left_a_trace: Cell::new(false),
             is_lent: Cell::new(false),
             is_statement_lent: Cell::new(false),
+            has_changed_schema: Cell::new(false),
             recent: RefCell::new(Vec::new()),
         }
     }
@@ -170,6 +173,9 @@ impl<'g> Transaction<'g> {
     ///
     /// What SQLite says.
     pub fn prepare_cached(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        if self.guard.take_schema_change() {
+            self.forget_statements();
+        }
         let statement = self.connection.prepare_cached(sql)?;
         self.lend(&statement);
         Ok(statement)
@@ -230,7 +236,19 @@ impl<'g> Transaction<'g> {
         let result = run(&mut statement);
         self.note_trace(&statement, &result);
         self.keep(sql, statement);
+        if self.guard.take_schema_change() {
+            self.forget_statements();
+        }
         result
+    }
+
+    /// Drops the statements that are kept prepared, after a change of the schema. SQLite would prepare
+    /// each again, but only after it has opened the statement's own savepoint, at which virtual tables
+    /// write what they keep to themselves; a statement of the member's own would not make them.
+    pub(crate) fn forget_statements(&self) {
+        self.has_changed_schema.set(true);
+        self.recent.borrow_mut().clear();
+        self.connection.flush_prepared_statement_cache();
     }
 
     /// A statement that writes and completed has left a trace, whatever it counts. One that broke a
@@ -310,6 +328,7 @@ impl<'g> Transaction<'g> {
 
     /// Begins a write transaction: from here on nobody else writes.
     pub(crate) fn begin(&self) -> rusqlite::Result<()> {
+        self.has_changed_schema.set(false);
         uninterrupted(|| self.speak(&self.own.begin))
     }
 
@@ -325,7 +344,11 @@ impl<'g> Transaction<'g> {
                 return Ok(());
             }
             self.speak(&self.own.roll_back)
-        })
+        })?;
+        if self.has_changed_schema.replace(false) {
+            self.forget_statements();
+        }
+        Ok(())
     }
 
     /// Has `changes()` return 0, as on a connection on which nothing was changed yet: what it returns
@@ -354,6 +377,9 @@ impl<'g> Transaction<'g> {
     pub(crate) fn end_member(&self) -> Left {
         self.savepoints_open.set(0);
         let anything = self.is_lent.replace(false);
+        if self.guard.take_schema_change() {
+            self.forget_statements();
+        }
         Left {
             anything,
             cursor: self.is_statement_lent.replace(false) || anything,

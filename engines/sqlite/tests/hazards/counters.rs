@@ -162,3 +162,20 @@ fn a_schema_change_returns_none() {
         Done::Ok((before, connection.execute("CREATE TABLE u (x)", ())?))
     });
 }
+
+/// SQLite finds out that a statement is stale only when it has made virtual tables write.
+#[test]
+fn a_statement_that_a_neighbour_left_stale_counts_nothing() {
+    const MAKE: &str = "CREATE TABLE IF NOT EXISTS made (x)";
+    let test = Scratch::new("CREATE VIRTUAL TABLE f USING fts5 (x)");
+    let held = hold(&test.db);
+    let makes = test.db.submit(|tx| tx.execute(MAKE, ()));
+    let looks = test.db.submit(|tx| {
+        let sql = ["INSERT INTO f VALUES ('a b')", MAKE];
+        tx.run(&sql.map(|sql| Statement::new(sql, [])))
+    });
+    held.release().wait().unwrap();
+    makes.wait().unwrap();
+    let counts: Vec<_> = looks.wait().unwrap().iter().map(|result| result.rows_affected).collect();
+    assert_eq!(counts, [1, 0]);
+}
