@@ -72,6 +72,16 @@ pub(crate) struct Ground {
     pub(crate) schema_looked_at: Cell<Option<i64>>,
 }
 
+/// How a member is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    First,
+    /// After a retreat, together with others.
+    Again,
+    /// In a transaction of its own.
+    Alone,
+}
+
 /// What running a member came to, for those around it.
 #[derive(Debug)]
 enum Verdict {
@@ -83,8 +93,8 @@ enum Verdict {
     Refused(Cause),
     /// A statement rolled the whole transaction back.
     RolledBack(Ran),
-    /// It was the first to ask for `changes()`, and may have seen a neighbour's. From now on nobody
-    /// can.
+    /// It must run alone: it was the first to ask for `changes()`, and may have seen a neighbour's,
+    /// which from now on nobody can; or it may have left the connection with a wrong schema.
     Void,
 }
 
@@ -243,7 +253,7 @@ impl<'g> Execution<'g> {
                 group.refuse(member, if late { NotRun::DeadlinePassed } else { reason });
                 continue;
             }
-            match self.run_member(group, member, false) {
+            match self.run_member(group, member, Run::First) {
                 Verdict::Clean => {
                     open.push(member);
                     if open.len().is_multiple_of(SPILL_LOOKS)
@@ -317,7 +327,7 @@ impl<'g> Execution<'g> {
             return Ok(false);
         }
         for &member in members {
-            if !matches!(self.run_member(group, member, true), Verdict::Clean) {
+            if !matches!(self.run_member(group, member, Run::Again), Verdict::Clean) {
                 self.roll_back()?;
                 members.iter().try_for_each(|&member| self.run_alone(group, member))?;
                 return Ok(false);
@@ -339,7 +349,7 @@ impl<'g> Execution<'g> {
                 group.refuse(member, reason);
                 return Ok(());
             }
-            let again = match self.run_member(group, member, true) {
+            let again = match self.run_member(group, member, Run::Alone) {
                 Verdict::Clean => match self.commit()? {
                     Commit::Done => false,
                     // SQLite may refuse a commit for what it came upon in a transaction before, and
@@ -350,7 +360,7 @@ impl<'g> Execution<'g> {
                         false
                     }
                 },
-                Verdict::Void => true, // only once: see there
+                Verdict::Void => true, // only once, for `changes()`
                 Verdict::Refused(cause) => {
                     group.reject(member, cause);
                     false
@@ -363,6 +373,10 @@ impl<'g> Execution<'g> {
                 | Verdict::RolledBack(Ran::Failed | Ran::Panicked | Ran::NotCalled) => false,
             };
             self.roll_back()?;
+            if self.tx.take_schema_doubt() {
+                let reloaded = self.tx.reload_schema();
+                reloaded.map_err(|error| self.ground.fatal("read the schema of", error))?;
+            }
             if !again {
                 return Ok(());
             }
@@ -370,7 +384,7 @@ impl<'g> Execution<'g> {
         }
     }
 
-    fn run_member(&mut self, group: &mut Group<Writer>, member: usize, again: bool) -> Verdict {
+    fn run_member(&mut self, group: &mut Group<Writer>, member: usize, run: Run) -> Verdict {
         let asked_for_changes = self.guard.asks_for_changes();
         if asked_for_changes && let Err(error) = self.tx.forget_changes() {
             return Verdict::Refused(Arc::new(error));
@@ -379,8 +393,10 @@ impl<'g> Execution<'g> {
         ffi::set_last_insert_rowid(self.connection(), 0);
         self.guard.begin_member(changes_before, group.deadline_ns(member));
         let inside = Inside::enter();
-        let ran =
-            if again { group.rerun(member, &mut self.tx) } else { group.run(member, &mut self.tx) };
+        let ran = match run {
+            Run::First => group.run(member, &mut self.tx),
+            Run::Again | Run::Alone => group.rerun(member, &mut self.tx),
+        };
         drop(inside);
         self.guard.end_member();
         let left = self.tx.end_member();
@@ -399,6 +415,9 @@ impl<'g> Execution<'g> {
             return Verdict::Clean;
         }
         if self.guard.asks_for_changes() != asked_for_changes {
+            return Verdict::Void;
+        }
+        if run != Run::Alone && self.tx.take_schema_doubt() {
             return Verdict::Void;
         }
         if connection.is_autocommit() {

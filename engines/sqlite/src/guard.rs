@@ -196,6 +196,11 @@ impl Guard {
         self.virtual_table.store(there_are, Relaxed);
     }
 
+    /// As [`Guard::take_schema_change`], which may still be asked.
+    pub(crate) fn may_have_changed_schema(&self) -> bool {
+        self.schema_change.load(Relaxed)
+    }
+
     /// Whether the schema may have changed since this was asked last.
     pub(crate) fn take_schema_change(&self) -> bool {
         self.schema_change.load(Relaxed) && self.schema_change.swap(false, Relaxed)

@@ -42,6 +42,9 @@ pub struct Transaction<'g> {
     is_statement_lent: Cell<bool>,
     /// Since it began: undone, the schema changes again.
     has_changed_schema: Cell<bool>,
+    /// A schema change of the running member may have failed. SQLite undoes it in the database, but
+    /// may keep it in the connection's memory.
+    is_schema_in_doubt: Cell<bool>,
     recent: RefCell<Vec<Recent<'g>>>,
 }
 
@@ -127,6 +130,7 @@ impl<'g> Transaction<'g> {
             is_lent: Cell::new(false),
             is_statement_lent: Cell::new(false),
             has_changed_schema: Cell::new(false),
+            is_schema_in_doubt: Cell::new(false),
             recent: RefCell::new(Vec::new()),
         }
     }
@@ -215,6 +219,9 @@ impl<'g> Transaction<'g> {
         if !statement.readonly() {
             self.assume_trace();
         }
+        if self.guard.may_have_changed_schema() {
+            self.is_schema_in_doubt.set(true);
+        }
     }
 
     /// Lends the prepared statement of `sql`; a second use inside the first gets one of its own.
@@ -255,6 +262,9 @@ impl<'g> Transaction<'g> {
     /// constraint SQLite has undone, or else it counts what it kept, but for what triggers and virtual
     /// tables wrote.
     fn note_trace<T>(&self, statement: &Statement<'_>, ran: &rusqlite::Result<T>) {
+        if ran.is_err() && self.guard.may_have_changed_schema() {
+            self.is_schema_in_doubt.set(true);
+        }
         if self.left_a_trace.get() || statement.readonly() {
             return;
         }
@@ -378,6 +388,7 @@ impl<'g> Transaction<'g> {
         self.savepoints_open.set(0);
         let anything = self.is_lent.replace(false);
         if self.guard.take_schema_change() {
+            self.is_schema_in_doubt.set(self.is_schema_in_doubt.get() || anything);
             self.forget_statements();
         }
         Left {
@@ -385,6 +396,18 @@ impl<'g> Transaction<'g> {
             cursor: self.is_statement_lent.replace(false) || anything,
             trace: self.left_a_trace.replace(false) || anything,
         }
+    }
+
+    /// Whether a schema change of the member may have failed, so that the connection may have another
+    /// schema than the database; forgets it.
+    pub(crate) fn take_schema_doubt(&self) -> bool {
+        self.is_schema_in_doubt.replace(false)
+    }
+
+    /// Has SQLite read the schema again. REQUIRES: no transaction is open.
+    pub(crate) fn reload_schema(&self) -> rusqlite::Result<()> {
+        self.forget_statements();
+        uninterrupted(|| self.speak("PRAGMA writable_schema = RESET"))
     }
 
     /// Whether a savepoint of the member could not be ended as it should; forgets it.

@@ -115,3 +115,20 @@ fn a_column_is_added_with_a_constraint() {
     let g = |tx: &Transaction| tx.query_row("SELECT g FROM t", (), |row| row.get::<_, i64>(0));
     assert_eq!(test.db.transact(move |tx| g(tx)).unwrap(), 2);
 }
+
+/// SQLite keeps the column in the connection's memory.
+#[test]
+fn a_column_that_could_not_be_added_is_not_there_for_a_neighbour() {
+    let test = Scratch::with_table();
+    neighbour(&test.db, 1).wait().unwrap();
+    let held = hold(&test.db);
+    let adds = test.db.submit(|tx| {
+        let sql = "ALTER TABLE t ADD COLUMN never INTEGER DEFAULT 1 CHECK (never > 2)";
+        tx.execute(sql, ()).unwrap_err();
+        Ok::<_, rusqlite::Error>(())
+    });
+    let inserts = test.db.submit(|tx| tx.execute("INSERT INTO t VALUES (2, 'v')", ()));
+    held.release().wait().unwrap();
+    adds.wait().unwrap();
+    inserts.wait().unwrap();
+}
