@@ -130,10 +130,7 @@ fn finding(closed: &[(&Case<'_>, &Case<'_>)], open: &[(&Case<'_>, &Case<'_>)]) -
         said.push(format!("at {} of {} rates of arrival", held(Loop::Open, open), open.len()));
     }
     (!said.is_empty()).then(|| {
-        format!(
-            "Nothing to tune: the adaptive grouping kept up with the best fixed setting {}.",
-            said.join(" and ")
-        )
+        format!("The adaptive grouping kept up with the best fixed setting {}.", said.join(" and "))
     })
 }
 

@@ -82,7 +82,7 @@ fn finding(setup: Setup, cases: &[Case<'_>]) -> Option<String> {
         .filter_map(|merged| Some((merged, reference(cases, merged.first().threads)?)))
         .max_by_key(|(merged, _)| merged.first().threads)?;
     Some(format!(
-        "With {} threads, groupcommit made {} rows/s durable, {} × the {} of {} with as many.",
+        "With {} threads, groupcommit made {} rows/s durable, {} × the {} of {} with as many threads.",
         grouped(merged.first().threads as f64),
         grouped(merged.rate()),
         ratio(merged.rate(), Some(plain.rate())),
