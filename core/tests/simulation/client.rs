@@ -279,7 +279,8 @@ impl Scene {
     /// Begins to submit and gives up after some polls.
     fn abandon(&self, act: Act, terms: Terms, rng: &mut fastrand::Rng) {
         let id = self.begin(How::Async, act, terms);
-        let mut submission = pin!(self.pipeline.with(terms).submit_async(self.closure(id, act)));
+        let submitter = self.pipeline.with(terms);
+        let mut submission = pin!(submitter.submit_async(self.closure(id, act)));
         for _ in 0..rng.u8(0..4) {
             let polled = submission.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             if let Poll::Ready(ticket) = polled {
