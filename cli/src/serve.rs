@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use groupcommit::sqlite::Database;
+use groupcommit::{TokenLimits, sqlite::Database};
 use groupcommit_serve::{Serving, bind};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -49,10 +49,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// The longest time that an option takes.
 const LONGEST: Duration = Duration::from_hours(24);
 
+/// Idempotency keys that are kept at most, each with up to 64 KiB of its response.
+const KEYS_MAX: u64 = 1_000_000;
+
 /// Serves until a signal arrives.
 pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
-    let database =
-        Database::open(&options.database).map_err(|error| Problem::environment(explain(&error)))?;
+    let tokens = TokenLimits { tokens: KEYS_MAX, ..TokenLimits::default() };
+    let database = Database::options()
+        .tokens(tokens)
+        .open(&options.database)
+        .map_err(|error| Problem::environment(explain(&error)))?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Problem::environment(format!("cannot start threads: {error}")))?;
     runtime.block_on(async {

@@ -15,10 +15,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{
     cursor, dump,
     error::{Refusal, SqlError},
-    pipeline,
-    program::Program,
-    protocol::{Answer, PipelineRequest, PipelineResponse, Response as Told, V1Request},
-    server::{Failed, Server},
+    idempotency, pipeline,
+    program::{Program, StoredSql},
+    protocol::{
+        Answer, PipelineRequest, PipelineResponse, RequestType, Response as Told, V1Request,
+    },
+    server::Server,
     streams::Stream,
     websocket,
 };
@@ -53,6 +55,12 @@ async fn route(
         "/version" if is_get => Ok(text(concat!("groupcommit ", env!("CARGO_PKG_VERSION"), "\n"))),
         "/dump" if is_get => Ok(dump::respond(&server)),
         "/v2/pipeline" | "/v3/pipeline" if is_post => pipeline(&server, request).await,
+        "/v3/cursor" | "/v1/execute" | "/v1/batch"
+            if idempotency::key_of(request.headers())?.is_some() =>
+        {
+            let message = "keys are honoured by /v2/pipeline and /v3/pipeline only";
+            Err(Refusal::bad_request("IDEMPOTENCY_KEY_UNSUPPORTED", message))
+        }
         "/v3/cursor" if is_post => {
             let (body, _memory) = read(&server, request).await?;
             cursor::respond(&server, body).await
@@ -73,7 +81,12 @@ async fn route(
 }
 
 async fn pipeline(server: &Server, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-    let (body, _memory): (PipelineRequest, _) = read(server, request).await?;
+    let key = idempotency::key_of(request.headers())?;
+    let (bytes, _memory) = read_bytes(server, request).await?;
+    let body: PipelineRequest = parse(&bytes)?;
+    if let Some(key) = key {
+        return idempotency::respond(server, key, &bytes, body).await;
+    }
     let mut session = server.streams.begin(body.baton.as_deref())?;
     match pipeline::answer_all(server, &mut session.stream, body.requests).await {
         Ok(results) => {
@@ -97,30 +110,27 @@ async fn pipeline(server: &Server, request: Request<Incoming>) -> Result<Respons
     }
 }
 
-#[derive(Serialize)]
-struct V1Response<T> {
-    result: T,
-}
-
 async fn version_1(server: &Server, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-    let (body, _memory): (V1Request, _) = read(server, request).await?;
-    let mut stream = Stream::default();
-    let failed = |failed: Failed| match failed.into_refusal() {
-        Err(refusal) => refusal,
-        Ok(SqlError { message, code, .. }) => Refusal::bad_request(code, message),
+    #[derive(Serialize)]
+    struct Answered<T> {
+        result: T,
+    }
+    let (V1Request { stmt, batch }, _memory): (V1Request, _) = read(server, request).await?;
+    let (kind, program) = match (stmt, batch) {
+        (Some(stmt), None) => (RequestType::Execute, Program::of_stmt(stmt, &StoredSql::new())),
+        (None, Some(batch)) => (RequestType::Batch, Program::of_batch(batch, &StoredSql::new())?),
+        _ => return Err(Refusal::bad_request("PROTOCOL_ERROR", "give either `stmt` or `batch`")),
     };
-    match (body.stmt, body.batch) {
-        (Some(stmt), None) => {
-            let program = Program::of_stmt(stmt, &stream.stored);
-            let result = pipeline::execute(server, &mut stream, program).await.map_err(failed)?;
-            json(StatusCode::OK, &V1Response { result })
-        }
-        (None, Some(batch)) => {
-            let program = Program::of_batch(batch, &stream.stored)?;
-            let result = pipeline::batch_of(server, &mut stream, program).await.map_err(failed)?;
-            json(StatusCode::OK, &V1Response { result })
-        }
-        _ => Err(Refusal::bad_request("PROTOCOL_ERROR", "give either `stmt` or `batch`")),
+    let mut stream = Stream::default();
+    let told = match server.run(Arc::new(program), &mut stream.hold).await {
+        Ok(outcomes) => pipeline::response_of(kind, outcomes),
+        Err(failed) => Err(failed.into_refusal()?),
+    };
+    match told {
+        Ok(Told::Batch { result }) => json(StatusCode::OK, &Answered { result }),
+        Ok(Told::Execute { result }) => json(StatusCode::OK, &Answered { result }),
+        Ok(other) => json(StatusCode::OK, &other),
+        Err(SqlError { message, code, .. }) => Err(Refusal::bad_request(code, message)),
     }
 }
 
@@ -129,19 +139,29 @@ async fn read<T: DeserializeOwned>(
     server: &Server,
     request: Request<Incoming>,
 ) -> Result<(T, Option<OwnedSemaphorePermit>), Refusal> {
-    let reading = read_bytes(server, request.into_body());
-    let Ok(read) = tokio::time::timeout(server.options.send_timeout, reading).await else {
-        let message = format!("the body took longer than {:?}", server.options.send_timeout);
-        return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", message));
-    };
-    let (bytes, memory) = read?;
-    let malformed = |error: serde_json::Error| {
+    let (bytes, memory) = read_bytes(server, request).await?;
+    Ok((parse(&bytes)?, memory))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes).map_err(|error| {
         Refusal::bad_request("MALFORMED_REQUEST", format!("malformed request: {error}"))
-    };
-    Ok((serde_json::from_slice(&bytes).map_err(malformed)?, memory))
+    })
 }
 
 async fn read_bytes(
+    server: &Server,
+    request: Request<Incoming>,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+    let patience = server.options.send_timeout;
+    let read = tokio::time::timeout(patience, collect(server, request.into_body())).await;
+    read.unwrap_or_else(|_| {
+        let message = format!("the body took longer than {patience:?}");
+        Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", message))
+    })
+}
+
+async fn collect(
     server: &Server,
     mut body: Incoming,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
@@ -229,15 +249,19 @@ fn refuse(refusal: Refusal) -> Response<Body> {
 /// When a client should send again what was not run.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
+fn json(status: StatusCode, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
     let bytes = serde_json::to_vec(body).map_err(|error| {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
     })?;
+    Ok(json_bytes(status, bytes))
+}
+
+pub(crate) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    Ok(response)
+    response
 }
 
 fn text(body: &'static str) -> Response<Body> {

@@ -19,6 +19,7 @@ mod dump;
 mod error;
 mod ffi;
 mod http;
+mod idempotency;
 mod interrupt;
 mod listen;
 mod pipeline;

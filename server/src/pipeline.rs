@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     error::{Refusal, SqlError},
-    program::{self, Program},
-    protocol::{Answer, BatchResult, Request, RequestType, Response, StmtResult},
+    program::{self, Program, StoredSql},
+    protocol::{Answer, BatchResult, Request, RequestType, Response},
     run::Outcome,
-    server::{Failed, Server},
+    server::{Failed, Hold, Server},
     sql,
     streams::{self, Stream},
 };
@@ -44,12 +44,7 @@ pub(crate) async fn answer_all(
     stream: &mut Stream,
     requests: Vec<Request>,
 ) -> Result<Vec<Answer>, Refusal> {
-    let last = requests.len().saturating_sub(1);
-    let closes = |request: &Request| request.r#type == RequestType::Close;
-    if requests.iter().position(closes).is_some_and(|at| at != last) {
-        let message = "`close` must be the last request: nothing can run on a closed stream";
-        return Err(Refusal::bad_request("STREAM_CLOSED", message));
-    }
+    check_close(&requests)?;
     let mut answers = Vec::with_capacity(requests.len());
     let mut has_run = false;
     for request in requests {
@@ -71,6 +66,17 @@ pub(crate) async fn answer_all(
     Ok(answers)
 }
 
+/// Refuses requests after `close`.
+pub(crate) fn check_close(requests: &[Request]) -> Result<(), Refusal> {
+    let last = requests.len().saturating_sub(1);
+    let closes = |request: &Request| request.r#type == RequestType::Close;
+    if requests.iter().position(closes).is_some_and(|at| at != last) {
+        let message = "`close` must be the last request: nothing can run on a closed stream";
+        return Err(Refusal::bad_request("STREAM_CLOSED", message));
+    }
+    Ok(())
+}
+
 /// Answers one request.
 pub(crate) async fn answer(
     server: &Server,
@@ -78,25 +84,11 @@ pub(crate) async fn answer(
     request: Request,
 ) -> Result<Response, NoResponse> {
     match request.r#type {
-        RequestType::Execute => {
-            let stmt = request.stmt.ok_or_else(|| missing("execute", "stmt"))?;
-            let result = execute(server, stream, Program::of_stmt(stmt, &stream.stored)).await?;
-            Ok(Response::Execute { result })
-        }
-        RequestType::Batch => {
-            let batch = request.batch.ok_or_else(|| missing("batch", "batch"))?;
-            let result =
-                batch_of(server, stream, Program::of_batch(batch, &stream.stored)?).await?;
-            Ok(Response::Batch { result })
-        }
-        RequestType::Sequence => {
-            let text = program::text_of(request.sql.as_deref(), request.sql_id, &stream.stored)?;
-            let program = Arc::new(Program::of_sequence(text)?);
+        RequestType::Execute | RequestType::Batch | RequestType::Sequence => {
+            let kind = request.r#type;
+            let program = Arc::new(program_of(request, &stream.stored)?);
             let outcomes = server.run(program, &mut stream.hold).await?;
-            match outcomes.into_iter().find_map(failed_one) {
-                Some(error) => Err(error.into()),
-                None => Ok(Response::Sequence),
-            }
+            Ok(response_of(kind, outcomes)?)
         }
         RequestType::Describe => {
             let text = program::text_of(request.sql.as_deref(), request.sql_id, &stream.stored)?;
@@ -116,10 +108,8 @@ pub(crate) async fn answer(
             Ok(Response::CloseSql)
         }
         RequestType::GetAutocommit => match &stream.hold {
-            crate::server::Hold::Lost(error) => Err(error.clone().into()),
-            hold => Ok(Response::GetAutocommit {
-                is_autocommit: matches!(hold, crate::server::Hold::None),
-            }),
+            Hold::Lost(error) => Err(error.clone().into()),
+            hold => Ok(Response::GetAutocommit { is_autocommit: matches!(hold, Hold::None) }),
         },
         RequestType::Close => {
             *stream = Stream::default();
@@ -136,27 +126,29 @@ pub(crate) async fn answer(
     }
 }
 
-/// Runs the one statement of a program.
-pub(crate) async fn execute(
-    server: &Server,
-    stream: &mut Stream,
-    program: Program,
-) -> Result<StmtResult, Failed> {
-    let outcomes = server.run(Arc::new(program), &mut stream.hold).await?;
-    match outcomes.into_iter().next() {
-        Some(Outcome::Done(result)) => Ok(result),
-        Some(Outcome::Failed(error)) => Err(Failed::Request(error)),
-        Some(Outcome::Skipped) | None => Ok(StmtResult::default()),
+/// What a request wants to be run.
+pub(crate) fn program_of(request: Request, stored: &StoredSql) -> Result<Program, NoResponse> {
+    match request.r#type {
+        RequestType::Execute => {
+            let stmt = request.stmt.ok_or_else(|| missing("execute", "stmt"))?;
+            Ok(Program::of_stmt(stmt, stored))
+        }
+        RequestType::Batch => {
+            let batch = request.batch.ok_or_else(|| missing("batch", "batch"))?;
+            Ok(Program::of_batch(batch, stored)?)
+        }
+        _ => {
+            let text = program::text_of(request.sql.as_deref(), request.sql_id, stored)?;
+            Ok(Program::of_sequence(text)?)
+        }
     }
 }
 
-/// Runs a program and tells each step's outcome.
-pub(crate) async fn batch_of(
-    server: &Server,
-    stream: &mut Stream,
-    program: Program,
-) -> Result<BatchResult, Failed> {
-    let outcomes = server.run(Arc::new(program), &mut stream.hold).await?;
+/// What a request that was run is told.
+pub(crate) fn response_of(
+    request: RequestType,
+    outcomes: Vec<Outcome>,
+) -> Result<Response, SqlError> {
     let mut batch = BatchResult::default();
     for outcome in outcomes {
         let (result, error) = match outcome {
@@ -164,17 +156,20 @@ pub(crate) async fn batch_of(
             Outcome::Done(result) => (Some(result), None),
             Outcome::Failed(error) => (None, Some(error)),
         };
+        if let (Some(error), true) = (&error, request != RequestType::Batch) {
+            return Err(error.clone());
+        }
         batch.step_results.push(result);
         batch.step_errors.push(error);
     }
-    Ok(batch)
-}
-
-fn failed_one(outcome: Outcome) -> Option<SqlError> {
-    match outcome {
-        Outcome::Failed(error) => Some(error),
-        _ => None,
-    }
+    Ok(match request {
+        RequestType::Batch => Response::Batch { result: batch },
+        RequestType::Sequence => Response::Sequence,
+        _ => {
+            let result = batch.step_results.pop().flatten().unwrap_or_default();
+            Response::Execute { result }
+        }
+    })
 }
 
 fn missing(request: &str, field: &str) -> Refusal {

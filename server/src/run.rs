@@ -40,6 +40,14 @@ pub(crate) enum Stop {
     TooLarge,
     /// Nobody takes its rows any more.
     Abandoned,
+    /// SQLite refused a savepoint.
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
 }
 
 /// Where statements run.

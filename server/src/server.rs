@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use crate::{
     Options,
     error::{Refusal, SqlError},
+    idempotency::Keys,
     interrupt::{Interrupt, InterruptOnDrop},
     program::Program,
     protocol::{CursorEntry, Description},
@@ -39,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) is_local: bool,
     /// Turns true when the server shuts down.
     pub(crate) stop: watch::Sender<bool>,
+    /// Idempotency keys whose requests are running.
+    pub(crate) keys: Keys,
     /// Bytes of request bodies in memory.
     pub(crate) bodies: Arc<Semaphore>,
 }
@@ -95,6 +98,7 @@ impl Server {
             database,
             streams: Streams::default(),
             is_local,
+            keys: Keys::default(),
             stop: watch::Sender::new(false),
             reads: Arc::new(Semaphore::new(options.readers)),
             slots: Arc::new(Semaphore::new(1)),
@@ -312,7 +316,7 @@ fn internal(message: &str) -> SqlError {
 }
 
 /// An error with everything that caused it.
-fn explain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {
