@@ -2,95 +2,78 @@
 //! durable.
 
 use std::fmt;
-use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::error::LabError;
 
-/// One way of writing the workload. All of them use the same file system, table, rows and library of
-/// their engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// One way of doing the work. All conditions of an engine use the same file system, table, rows and
+/// library.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Condition {
-    /// SQLite as it comes: rollback journal (`DELETE`), `synchronous=FULL`, one commit a call.
+    /// SQLite: rollback journal, synchronous=FULL, one commit a call
     Default,
-    /// Write-ahead log, `synchronous=FULL`, one commit a call. The reference of every ratio.
+    /// SQLite: write-ahead log, synchronous=FULL, one commit a call
     Wal,
-    /// Write-ahead log, `synchronous=NORMAL`, one commit a call. Not durable: a power cut loses
-    /// commits.
+    /// SQLite: write-ahead log, synchronous=NORMAL, one commit a call; not durable
     WalNormal,
-    /// groupcommit, callers that block until their transaction is durable.
+    /// groupcommit: callers block until their transaction is durable
     GroupcommitBlocking,
-    /// groupcommit, callers that keep many tickets outstanding.
+    /// groupcommit: callers keep many tickets outstanding
     GroupcommitAsync,
-    /// Experiment 2: as [`Condition::Wal`], the threads sharing one connection by a mutex.
+    /// `threads`: as `wal`, one connection shared by a mutex
     Shared,
-    /// Experiment 2: as [`Condition::Wal`], each thread with a connection of its own. Servers: many
-    /// connections, one commit a call each. The reference of every ratio there.
+    /// `threads`: as `wal`, a connection for each thread; servers: many connections
     Connections,
-    /// Experiment 2: as [`Condition::GroupcommitBlocking`], the threads' transactions merged.
+    /// `threads`: as `groupcommit-blocking`
     Merged,
-    /// Engines other than SQLite: the engine's own synced commit, one a call. The reference of every
-    /// ratio.
+    /// LMDB and RocksDB: one synced commit a call
     Sync,
-    /// As [`Condition::Sync`], from many threads, whose commits the engine may merge.
+    /// As `sync`, from 256 threads, whose commits the engine may merge
     SyncThreads,
-    /// As [`Condition::Sync`], with [`Condition::BATCHED_ROWS`] rows a transaction: what a program
-    /// can do by hand.
+    /// As `sync`, with 1,000 rows a transaction
     Batched,
-    /// Engines with a log that can be switched off: without it, one write a call. Not durable.
+    /// RocksDB: without its log, one write a call; not durable
     NoWal,
-    /// RocksDB: with its log, which is not flushed. Not durable.
+    /// RocksDB: with its log, which is not flushed; not durable
     WalNosync,
-    /// RocksDB: with its log, flushed by every write.
+    /// RocksDB: with its log, flushed by every write
     WalSync,
-    /// RocksDB, and experiment 3: every transaction durable, through groupcommit.
+    /// `wal` and `web`: groupcommit
     Groupcommit,
-    /// Servers: one connection, one commit a call. [`Condition::Connections`] is the same over many.
+    /// Servers: one connection, one commit a call
     OneConnection,
-    /// Experiment 3: a blocking client with a connection for each request.
+    /// `web`: a blocking client with a connection for each request
     Blocking,
-    /// Experiment 3: a blocking client with a pool of connections.
+    /// `web`: a blocking client with a pool of connections
     BlockingPool,
-    /// Experiment 3: an asynchronous client with a pool of connections.
+    /// `web`: an asynchronous client with a pool of connections
     AsyncPool,
-    /// Experiment 3: a blocking client behind a bounded bridge.
+    /// `web`: a blocking client behind a bounded bridge
     Bridge,
 }
 
+use Condition::{
+    AsyncPool, Batched, Blocking, BlockingPool, Bridge, Connections, Default, Groupcommit,
+    GroupcommitAsync, GroupcommitBlocking, Merged, NoWal, OneConnection, Shared, Sync, SyncThreads,
+    Wal, WalNormal, WalNosync, WalSync,
+};
+
 impl Condition {
-    /// The conditions of experiment 1 on SQLite, in the order published: the slowest first.
-    pub const ALL: [Self; 5] = [
-        Self::Default,
-        Self::Wal,
-        Self::WalNormal,
-        Self::GroupcommitBlocking,
-        Self::GroupcommitAsync,
-    ];
+    /// Pure write and the mixed task on SQLite, the slowest first.
+    pub const ALL: [Self; 5] = [Default, Wal, WalNormal, GroupcommitBlocking, GroupcommitAsync];
 
-    /// The conditions of experiment 2 on SQLite.
-    pub const THREADS: [Self; 3] = [Self::Shared, Self::Connections, Self::Merged];
+    /// Many threads on SQLite.
+    pub const THREADS: [Self; 3] = [Shared, Connections, Merged];
 
-    /// The conditions that only other engines have.
-    const OTHER_ENGINES: [Self; 12] = [
-        Self::Sync,
-        Self::SyncThreads,
-        Self::Batched,
-        Self::NoWal,
-        Self::WalNosync,
-        Self::WalSync,
-        Self::Groupcommit,
-        Self::OneConnection,
-        Self::Blocking,
-        Self::BlockingPool,
-        Self::AsyncPool,
-        Self::Bridge,
-    ];
-
-    /// The conditions of the price of the log.
-    pub const WAL: [Self; 4] = [Self::NoWal, Self::WalNosync, Self::WalSync, Self::Groupcommit];
+    /// The price of RocksDB's log.
+    pub const WAL: [Self; 4] = [NoWal, WalNosync, WalSync, Groupcommit];
 
     /// Threads of [`Condition::SyncThreads`] where threads are not what is varied.
     pub const SYNC_THREADS: usize = 256;
@@ -101,35 +84,22 @@ impl Condition {
     /// Rows a transaction of [`Condition::Batched`].
     pub const BATCHED_ROWS: usize = 1_000;
 
-    /// Every condition there is.
-    fn every() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().chain(Self::THREADS).chain(Self::OTHER_ENGINES)
-    }
-
     /// The conditions of pure write on `engine`.
     #[must_use]
     pub fn of_write(engine: Engine) -> &'static [Self] {
         match engine {
             Engine::Sqlite => &Self::ALL,
-            Engine::Lmdb => &[
-                Self::Sync,
-                Self::SyncThreads,
-                Self::Batched,
-                Self::GroupcommitBlocking,
-                Self::GroupcommitAsync,
-            ],
+            Engine::Lmdb => &[Sync, SyncThreads, Batched, GroupcommitBlocking, GroupcommitAsync],
             Engine::Rocksdb => &[
-                Self::Sync,
-                Self::SyncThreads,
-                Self::Batched,
-                Self::NoWal,
-                Self::WalNosync,
-                Self::GroupcommitBlocking,
-                Self::GroupcommitAsync,
+                Sync,
+                SyncThreads,
+                Batched,
+                NoWal,
+                WalNosync,
+                GroupcommitBlocking,
+                GroupcommitAsync,
             ],
-            Engine::Postgres | Engine::Mysql => {
-                &[Self::OneConnection, Self::Connections, Self::GroupcommitAsync]
-            }
+            Engine::Postgres | Engine::Mysql => &[OneConnection, Connections, GroupcommitAsync],
         }
     }
 
@@ -138,9 +108,7 @@ impl Condition {
     pub fn of_mixed(engine: Engine) -> &'static [Self] {
         match engine {
             Engine::Sqlite => &Self::ALL,
-            Engine::Lmdb | Engine::Rocksdb => {
-                &[Self::Sync, Self::GroupcommitBlocking, Self::GroupcommitAsync]
-            }
+            Engine::Lmdb | Engine::Rocksdb => &[Sync, GroupcommitBlocking, GroupcommitAsync],
             Engine::Postgres | Engine::Mysql => &[],
         }
     }
@@ -150,26 +118,19 @@ impl Condition {
     pub fn of_threads(engine: Engine) -> &'static [Self] {
         match engine {
             Engine::Sqlite => &Self::THREADS,
-            Engine::Lmdb | Engine::Rocksdb => &[Self::SyncThreads, Self::Merged],
-            Engine::Postgres | Engine::Mysql => &[Self::Connections, Self::Merged],
+            Engine::Lmdb | Engine::Rocksdb => &[SyncThreads, Merged],
+            Engine::Postgres | Engine::Mysql => &[Connections, Merged],
         }
     }
 
-    /// The conditions of experiment 3 on `engine`.
+    /// The conditions of web requests on `engine`; SQLite has no asynchronous client.
     #[must_use]
     pub fn of_web(engine: Engine) -> &'static [Self] {
         match engine {
-            // It has no asynchronous client.
-            Engine::Sqlite => {
-                &[Self::Blocking, Self::BlockingPool, Self::Bridge, Self::Groupcommit]
+            Engine::Sqlite => &[Blocking, BlockingPool, Bridge, Groupcommit],
+            Engine::Postgres | Engine::Mysql => {
+                &[Blocking, BlockingPool, AsyncPool, Bridge, Groupcommit]
             }
-            Engine::Postgres | Engine::Mysql => &[
-                Self::Blocking,
-                Self::BlockingPool,
-                Self::AsyncPool,
-                Self::Bridge,
-                Self::Groupcommit,
-            ],
             Engine::Lmdb | Engine::Rocksdb => &[],
         }
     }
@@ -177,71 +138,20 @@ impl Condition {
     /// Whether ratios of pure write and of the mixed task refer to it.
     #[must_use]
     pub fn is_reference(self) -> bool {
-        matches!(self, Self::Wal | Self::Sync | Self::Connections)
+        matches!(self, Wal | Sync | Connections)
     }
 
-    /// Whether ratios of many threads on `engine` refer to it.
+    /// Whether ratios of many threads on `engine` refer to it. A server merges the flushes of its
+    /// connections, so its reference is many of them.
     #[must_use]
     pub fn is_reference_of_threads(self, engine: Engine) -> bool {
-        let reference = match engine {
-            Engine::Sqlite => Self::Shared,
-            Engine::Lmdb | Engine::Rocksdb => Self::SyncThreads,
-            // A server merges the flushes of its connections, so one alone would flatter us.
-            Engine::Postgres | Engine::Mysql => Self::Connections,
-        };
-        self == reference
+        self == Self::of_threads(engine)[0]
     }
 
     /// Whether transactions go through groupcommit.
     #[must_use]
     pub fn is_grouped(self) -> bool {
-        matches!(
-            self,
-            Self::GroupcommitBlocking | Self::GroupcommitAsync | Self::Merged | Self::Groupcommit
-        )
-    }
-
-    /// Refuses conditions that are not among `known`, those of the experiment `name`.
-    pub(crate) fn check_all(
-        conditions: &[Self],
-        known: &[Self],
-        name: &str,
-    ) -> Result<(), LabError> {
-        let Some(other) = conditions.iter().find(|condition| !known.contains(condition)) else {
-            return Ok(());
-        };
-        let known: Vec<&str> = known.iter().map(|condition| condition.name()).collect();
-        Err(LabError::Options(format!(
-            "{other} is not a condition of `bench {name}`; choose among {}",
-            known.join(", ")
-        )))
-    }
-
-    /// The name in options, records and tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Wal => "wal",
-            Self::WalNormal => "wal-normal",
-            Self::GroupcommitBlocking => "groupcommit-blocking",
-            Self::GroupcommitAsync => "groupcommit-async",
-            Self::Shared => "shared",
-            Self::Connections => "connections",
-            Self::Merged => "merged",
-            Self::Sync => "sync",
-            Self::SyncThreads => "sync-threads",
-            Self::Batched => "batched",
-            Self::NoWal => "no-wal",
-            Self::WalNosync => "wal-nosync",
-            Self::WalSync => "wal-sync",
-            Self::Groupcommit => "groupcommit",
-            Self::OneConnection => "one-connection",
-            Self::Blocking => "blocking",
-            Self::BlockingPool => "blocking-pool",
-            Self::AsyncPool => "async-pool",
-            Self::Bridge => "bridge",
-        }
+        matches!(self, GroupcommitBlocking | GroupcommitAsync | Merged | Groupcommit)
     }
 
     /// Who commits, and how, in a few words.
@@ -280,51 +190,39 @@ impl Condition {
     /// Whether an acknowledged transaction survives a power cut, on a device that honours flushes.
     #[must_use]
     pub fn is_durable(self) -> bool {
-        !matches!(self, Self::WalNormal | Self::NoWal | Self::WalNosync)
+        !matches!(self, WalNormal | NoWal | WalNosync)
     }
 
-    /// Whether one caller keeps several transactions outstanding, so that the number in flight is a
-    /// setting of its own rather than the number of threads.
+    /// Whether one caller keeps several transactions outstanding.
     #[must_use]
     pub fn is_async(self) -> bool {
-        matches!(self, Self::GroupcommitAsync | Self::Groupcommit)
+        matches!(self, GroupcommitAsync | Groupcommit)
     }
 
-    /// SQLite's `journal_mode` and `synchronous` for the conditions that use SQLite directly,
-    /// `None` for the others.
+    /// The name in options, records and tables.
     #[must_use]
-    pub fn sqlite_modes(self) -> Option<SqliteModes> {
-        let (journal_mode, synchronous) = match self {
-            Self::Default => ("delete", "FULL"),
-            Self::Wal | Self::Shared | Self::Connections => ("wal", "FULL"),
-            Self::WalNormal => ("wal", "NORMAL"),
-            Self::GroupcommitBlocking
-            | Self::GroupcommitAsync
-            | Self::Merged
-            | Self::Sync
-            | Self::SyncThreads
-            | Self::Batched
-            | Self::NoWal
-            | Self::WalNosync
-            | Self::WalSync
-            | Self::Groupcommit
-            | Self::OneConnection
-            | Self::Blocking
-            | Self::BlockingPool
-            | Self::AsyncPool
-            | Self::Bridge => return None,
-        };
-        Some(SqliteModes { journal_mode, synchronous })
+    pub fn name(self) -> &'static str {
+        self.into()
     }
-}
 
-/// The two settings in which the plain SQLite conditions differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SqliteModes {
-    /// `PRAGMA journal_mode`, in the lower case that SQLite answers with.
-    pub journal_mode: &'static str,
-    /// `PRAGMA synchronous`.
-    pub synchronous: &'static str,
+    /// The conditions `asked` for, or all of `known`, those of the experiment `name`.
+    ///
+    /// # Errors
+    /// When one that is asked for is not known.
+    pub(crate) fn choose(
+        asked: &[Self],
+        known: &[Self],
+        name: &str,
+    ) -> Result<Vec<Self>, LabError> {
+        if let Some(other) = asked.iter().find(|condition| !known.contains(condition)) {
+            let known: Vec<&str> = known.iter().map(|condition| condition.name()).collect();
+            return Err(LabError::Options(format!(
+                "{other} is not a condition of `{name}`; choose among {}",
+                known.join(", ")
+            )));
+        }
+        Ok(if asked.is_empty() { known } else { asked }.to_vec())
+    }
 }
 
 impl fmt::Display for Condition {
@@ -333,52 +231,23 @@ impl fmt::Display for Condition {
     }
 }
 
-impl FromStr for Condition {
-    type Err = UnknownCondition;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::every()
-            .find(|condition| condition.name() == name.trim())
-            .ok_or_else(|| UnknownCondition(name.to_owned()))
-    }
-}
-
-/// A name that is not a condition's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownCondition(String);
-
-impl fmt::Display for UnknownCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> = Condition::every().map(Condition::name).collect();
-        write!(f, "`{}` is not a condition; choose among {}", self.0, known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownCondition {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_parse_back_and_match_the_records() {
-        for condition in Condition::every() {
-            assert_eq!(condition.name().parse(), Ok(condition));
+        for &condition in Condition::value_variants() {
+            assert_eq!(Condition::from_str(condition.name(), false), Ok(condition));
             let record = serde_json::to_string(&condition).expect("serializes");
-            assert_eq!(record, format!("\"{}\"", condition.name()));
+            assert_eq!(record, format!("\"{condition}\""));
         }
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_the_choices() {
-        let error = "fast".parse::<Condition>().expect_err("not a condition");
-        assert!(error.to_string().contains("`fast`"));
-        assert!(error.to_string().contains("groupcommit-async"));
-    }
-
-    #[test]
     fn three_are_not_durable() {
-        let loose: Vec<_> = Condition::every().filter(|c| !c.is_durable()).collect();
+        let loose: Vec<_> =
+            Condition::value_variants().iter().copied().filter(|c| !c.is_durable()).collect();
         assert_eq!(loose, [Condition::WalNormal, Condition::NoWal, Condition::WalNosync]);
     }
 }

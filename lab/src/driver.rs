@@ -1,8 +1,6 @@
-//! Closed loops that carry a workload to a condition and note when each transaction was answered.
-//!
-//! Three shapes of caller: one that blocks ([`drive_blocking`]), one that keeps a window of tickets
-//! outstanding ([`drive_in_flight`]), and one that reads in between ([`drive_mixed`]). None knows a
-//! database.
+//! A closed loop that carries a workload to a condition and notes when each transaction was answered:
+//! callers that block, callers that keep a window of tickets outstanding, and callers that read in
+//! between. It knows no database.
 //!
 //! 1. Rows are claimed in ascending order from one [`Cursor`], whatever the number of threads, and
 //!    every claimed row is submitted: the rows written are a prefix of the workload, also when the
@@ -142,98 +140,70 @@ impl Caller<'_> {
     }
 }
 
-/// `threads` callers, each with one transaction at a time: `transact` is told the number of its
-/// thread and the rows, and returns once it is answered.
+/// What became of a submission.
+#[derive(Debug)]
+pub(crate) enum Submitted<T> {
+    /// It was a read, and is over.
+    Read,
+    /// It was answered.
+    Answered,
+    /// It is outstanding.
+    Outstanding(T),
+}
+
+/// `threads` callers that together keep `in_flight` tickets outstanding. `submit` is told the number of
+/// its thread and the rows; the oldest outstanding ticket is taken with `wait`.
 ///
-/// `running` is told about every two seconds how many rows were claimed so far.
+/// The window is divided evenly; there are never more threads than tickets. `running` is told about
+/// every two seconds how many rows were claimed so far. On the first error the others stop at their
+/// next claim; the error is returned.
+pub(crate) fn drive<T, E: Send>(
+    load: Load,
+    threads: usize,
+    in_flight: usize,
+    submit: impl Fn(usize, Range<usize>) -> Result<Submitted<T>, E> + Sync,
+    wait: impl Fn(T) -> Result<(), E> + Sync,
+    running: impl FnMut(usize, Duration),
+) -> Result<Driven, E> {
+    let threads = submitting_threads(threads, in_flight);
+    drive_threads(load, threads, running, |thread, caller| {
+        let window = share_of_window(in_flight, threads, thread);
+        let mut outstanding = VecDeque::with_capacity(window);
+        let mut now_ns = caller.now_ns();
+        while let Some(rows) = caller.cursor.claim(now_ns) {
+            let count = rows.len() as u64;
+            match submit(thread, rows)? {
+                Submitted::Read => now_ns = caller.complete_read(now_ns),
+                Submitted::Answered => now_ns = caller.complete(now_ns, count),
+                Submitted::Outstanding(ticket) => {
+                    outstanding.push_back((ticket, now_ns, count));
+                    if outstanding.len() < window {
+                        now_ns = caller.now_ns();
+                    } else if let Some((ticket, submitted_ns, count)) = outstanding.pop_front() {
+                        wait(ticket)?;
+                        now_ns = caller.complete(submitted_ns, count);
+                    }
+                }
+            }
+        }
+        for (ticket, submitted_ns, count) in outstanding {
+            wait(ticket)?;
+            caller.complete(submitted_ns, count);
+        }
+        Ok(())
+    })
+}
+
+/// `threads` callers, each with one transaction at a time: `transact` returns once it is answered.
+#[cfg(any(test, feature = "rocksdb"))]
 pub(crate) fn drive_blocking<E: Send>(
     load: Load,
     threads: usize,
     transact: impl Fn(usize, Range<usize>) -> Result<(), E> + Sync,
     running: impl FnMut(usize, Duration),
 ) -> Result<Driven, E> {
-    drive(load, threads, running, |thread, caller| {
-        let mut submitted_ns = caller.now_ns();
-        while let Some(rows) = caller.cursor.claim(submitted_ns) {
-            let count = rows.len() as u64;
-            transact(thread, rows)?;
-            submitted_ns = caller.complete(submitted_ns, count);
-        }
-        Ok(())
-    })
-}
-
-/// `threads` callers that together keep `in_flight` tickets outstanding, each taking its oldest
-/// with `wait`.
-///
-/// The window is divided evenly; there are never more threads than tickets.
-pub(crate) fn drive_in_flight<T, E: Send>(
-    load: Load,
-    threads: usize,
-    in_flight: usize,
-    submit: impl Fn(Range<usize>) -> T + Sync,
-    wait: impl Fn(T) -> Result<(), E> + Sync,
-    running: impl FnMut(usize, Duration),
-) -> Result<Driven, E> {
-    let threads = submitting_threads(threads, in_flight);
-    drive(load, threads, running, |index, caller| {
-        let window = share_of_window(in_flight, threads, index);
-        let mut outstanding = VecDeque::with_capacity(window);
-        let mut now_ns = caller.now_ns();
-        loop {
-            while outstanding.len() < window {
-                let Some(rows) = caller.cursor.claim(now_ns) else {
-                    break;
-                };
-                let count = rows.len() as u64;
-                outstanding.push_back((submit(rows), now_ns, count));
-                if outstanding.len() < window {
-                    now_ns = caller.now_ns();
-                }
-            }
-            let Some((ticket, submitted_ns, count)) = outstanding.pop_front() else {
-                return Ok(());
-            };
-            wait(ticket)?;
-            now_ns = caller.complete(submitted_ns, count);
-        }
-    })
-}
-
-/// One caller that carries out operations in order: `load.rows` of them, counted from 0. Those that
-/// `submit` answers with `None` were reads and are over; of the others up to `in_flight` are
-/// outstanding, the oldest of which is awaited as soon as there are so many.
-pub(crate) fn drive_mixed<T, E: Send>(
-    load: Load,
-    in_flight: usize,
-    submit: impl Fn(usize) -> Result<Option<T>, E> + Sync,
-    wait: impl Fn(T) -> Result<(), E> + Sync,
-    running: impl FnMut(usize, Duration),
-) -> Result<Driven, E> {
-    drive(load, 1, running, |_, caller| {
-        let mut outstanding = VecDeque::with_capacity(in_flight);
-        let mut now_ns = caller.now_ns();
-        while let Some(operation) = caller.cursor.claim(now_ns) {
-            match submit(operation.start)? {
-                None => now_ns = caller.complete_read(now_ns),
-                Some(ticket) => {
-                    outstanding.push_back((ticket, now_ns));
-                    if outstanding.len() < in_flight {
-                        now_ns = caller.now_ns();
-                        continue;
-                    }
-                    let Some((ticket, submitted_ns)) = outstanding.pop_front() else { continue };
-                    wait(ticket)?;
-                    now_ns = caller.complete(submitted_ns, 1);
-                }
-            }
-        }
-        for (ticket, submitted_ns) in outstanding {
-            wait(ticket)?;
-            caller.complete(submitted_ns, 1);
-        }
-        Ok(())
-    })
+    let submit = |thread, rows| transact(thread, rows).map(|()| Submitted::Answered);
+    drive(load, threads, threads, submit, |()| Ok(()), running)
 }
 
 /// Threads that submit when `in_flight` tickets are shared by `threads`: each has at least one.
@@ -246,9 +216,7 @@ fn share_of_window(in_flight: usize, threads: usize, index: usize) -> usize {
 }
 
 /// Runs `body` on `threads` threads that start together, and gathers what they noted.
-///
-/// On the first error the others stop at their next claim; the error is returned.
-fn drive<E: Send>(
+fn drive_threads<E: Send>(
     load: Load,
     threads: usize,
     mut running: impl FnMut(usize, Duration),
@@ -317,9 +285,9 @@ pub(crate) fn lab_cost_ns() -> f64 {
     const TRANSACTIONS: usize = 200_000;
     const IN_FLIGHT: usize = 1_000;
     let load = Load { rows: TRANSACTIONS, batch: 1, limit: Duration::MAX };
-    let submit = |rows: Range<usize>| std::hint::black_box(rows);
+    let submit = |_, rows: Range<usize>| Ok(Submitted::Outstanding(std::hint::black_box(rows)));
     let wait = |_: Range<usize>| Ok::<(), std::convert::Infallible>(());
-    let Ok(driven) = drive_in_flight(load, 1, IN_FLIGHT, submit, wait, |_, _| {});
+    let Ok(driven) = drive(load, 1, IN_FLIGHT, submit, wait, |_, _| {});
     driven.completions.last().map_or(0.0, |last| last.at_ns as f64 / TRANSACTIONS as f64)
 }
 
@@ -364,15 +332,15 @@ mod tests {
     fn the_window_is_kept_full_and_never_exceeded() {
         for (threads, in_flight) in [(1, 7), (3, 7), (5, 2)] {
             let outstanding = Mutex::new((0_usize, 0_usize)); // now, most
-            let driven = drive_in_flight(
+            let driven = drive(
                 load(500, 1),
                 threads,
                 in_flight,
-                |rows| {
+                |_, rows| {
                     let mut outstanding = outstanding.lock().expect("not poisoned");
                     outstanding.0 += 1;
                     outstanding.1 = outstanding.1.max(outstanding.0);
-                    rows.len()
+                    Ok(Submitted::Outstanding(rows.len()))
                 },
                 |_| {
                     outstanding.lock().expect("not poisoned").0 -= 1;
@@ -405,11 +373,11 @@ mod tests {
     #[test]
     fn tickets_are_awaited_oldest_first() {
         let order = Mutex::new(Vec::new());
-        drive_in_flight(
+        drive(
             load(50, 1),
             1,
             8,
-            |rows| rows.start,
+            |_, rows| Ok(Submitted::Outstanding(rows.start)),
             |row| {
                 order.lock().expect("not poisoned").push(row);
                 Ok::<(), ()>(())
@@ -424,20 +392,20 @@ mod tests {
     fn mixed_operations_keep_their_order_and_at_most_a_window_outstanding() {
         for in_flight in [1, 5] {
             let (order, outstanding) = (Mutex::new(Vec::new()), Mutex::new((0, 0)));
-            let submit = |number: usize| {
-                order.lock().expect("not poisoned").push(number);
-                let is_write = number % 2 == 1;
+            let submit = |_, rows: Range<usize>| {
+                order.lock().expect("not poisoned").push(rows.start);
+                let is_write = rows.start % 2 == 1;
                 let mut outstanding = outstanding.lock().expect("not poisoned");
                 outstanding.0 += usize::from(is_write);
                 outstanding.1 = outstanding.1.max(outstanding.0);
-                Ok::<_, ()>(is_write.then_some(()))
+                Ok::<_, ()>(if is_write { Submitted::Outstanding(()) } else { Submitted::Read })
             };
             let wait = |()| {
                 outstanding.lock().expect("not poisoned").0 -= 1;
                 Ok(())
             };
             let driven =
-                drive_mixed(load(101, 1), in_flight, submit, wait, |_, _| {}).expect("no failure");
+                drive(load(101, 1), 1, in_flight, submit, wait, |_, _| {}).expect("no failure");
             assert_eq!((driven.completions.len(), driven.reads_ns.len()), (50, 51));
             assert_eq!(order.into_inner().expect("not poisoned"), (0..101).collect::<Vec<_>>());
             assert_eq!(outstanding.into_inner().expect("not poisoned"), (0, in_flight));

@@ -104,13 +104,4 @@ impl LabError {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
-
-    /// For `map_err`: a database's failure of `action` on `path`.
-    pub(crate) fn database<E: Error + Send + Sync + 'static>(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(E) -> Self {
-        let path = path.into();
-        move |source| Self::Database { action, path, source: source.into() }
-    }
 }

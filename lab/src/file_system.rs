@@ -1,9 +1,11 @@
 //! Which file system a folder lies on, and whether a flush there means anything.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
 
 /// The file system of the folder that the databases are put into. `unknown` where the system does
 /// not say.
@@ -103,6 +105,19 @@ fn parse_mount(line: &str) -> Option<FileSystem> {
 /// Undoes the octal escapes of blanks, tabs, line ends and backslashes.
 fn unescape(field: &str) -> String {
     field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+/// Waits until what was written before has reached the disk, so that nobody pays for it later.
+pub(crate) fn settle(folder: &Path) -> Result<(), LabError> {
+    #[cfg(target_os = "linux")]
+    File::open(folder)
+        .and_then(|folder| rustix::fs::syncfs(folder).map_err(Into::into))
+        .map_err(LabError::io("flush the file system of", folder))?;
+    #[cfg(not(target_os = "linux"))]
+    File::open(folder)
+        .map(|_| rustix::fs::sync())
+        .map_err(LabError::io("flush the file system of", folder))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,30 +9,33 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use groupcommit::Failure;
 use groupcommit::lmdb::heed::{
-    self, CommitOrAbort, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes,
+    self, CommitOrAbort, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes,
 };
 use groupcommit::lmdb::{Database, Table, Transaction};
 use groupcommit::sqlite::Formation;
 
-use crate::database::Counted;
-use crate::engine::{Adapter, Plain};
-use crate::error::{Cause, LabError};
-use crate::operations::Operations;
+use crate::adapter::{Adapter, Plain};
+use crate::error::Cause;
 use crate::setting::Setting;
-use crate::workload::Workload;
+use crate::workload::Batch;
 
 /// Address space of every environment of an experiment; no condition has to enlarge it.
 const MAP_BYTES: usize = 64 << 30;
 
-/// LMDB.
-#[derive(Debug)]
-pub(crate) enum Lmdb {}
+fn write(table: Table, txn: &mut RwTxn<'_>, batch: &Batch) -> heed::Result<()> {
+    batch.rows().try_for_each(|(key, value)| table.put(txn, &key.to_be_bytes(), value.as_bytes()))
+}
+
+fn read(table: Table, txn: &RoTxn<'_>, key: i64) -> heed::Result<()> {
+    // As with the other engines, the value is copied for the caller.
+    let value = table.get(txn, &key.to_be_bytes())?.map(<[u8]>::to_vec);
+    std::hint::black_box(value);
+    Ok(())
+}
 
 /// The environment, used directly.
 #[derive(Debug)]
@@ -41,51 +44,12 @@ pub(crate) struct PlainLmdb {
     table: Table,
 }
 
-fn key(key: i64) -> [u8; 8] {
-    key.to_be_bytes()
-}
-
-fn insert_rows(
-    table: Table,
-    txn: &mut RwTxn<'_>,
-    workload: &Workload,
-    rows: Range<usize>,
-) -> heed::Result<()> {
-    for index in rows {
-        table.put(txn, &key(Workload::key(index)), workload.value(index).as_bytes())?;
-    }
-    Ok(())
-}
-
-fn write_row(
-    table: Table,
-    txn: &mut RwTxn<'_>,
-    operations: &Operations,
-    number: usize,
-) -> heed::Result<()> {
-    table.put(txn, &key(operations.key(number)), operations.value(number).as_bytes())
-}
-
-fn read_row(
-    table: Table,
-    txn: &RoTxn<'_>,
-    operations: &Operations,
-    number: usize,
-) -> heed::Result<()> {
-    // As with the other engines, the value is copied for the caller.
-    let value = table.get(txn, &key(operations.key(number)))?.map(<[u8]>::to_vec);
-    std::hint::black_box(value);
-    Ok(())
-}
-
-fn open(path: &Path, flags: EnvFlags) -> heed::Result<PlainLmdb> {
+fn open(path: &Path) -> heed::Result<PlainLmdb> {
     if !path.exists() {
         fs::create_dir(path)?;
     }
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP_BYTES).max_readers(512);
-    // SAFETY: flags that give up syncing are used only to fill a database that is then copied.
-    let options = unsafe { options.flags(flags) };
     // SAFETY: the file lies in a folder of the lab's own, and only LMDB changes it.
     let env = unsafe { options.open(path) }?;
     let txn = env.write_txn()?;
@@ -100,104 +64,56 @@ fn open(path: &Path, flags: EnvFlags) -> heed::Result<PlainLmdb> {
 }
 
 impl Plain for PlainLmdb {
-    fn open(path: &Path, _: &Setting) -> Result<Self, LabError> {
-        open(path, EnvFlags::empty()).map_err(LabError::database("open the database", path))
+    fn open(path: &Path, _: &Setting) -> Result<Self, Cause> {
+        Ok(open(path)?)
     }
 
-    fn transact(&self, _: usize, workload: &Workload, rows: Range<usize>) -> Result<(), Cause> {
+    fn write(&self, _: usize, batch: &Batch) -> Result<(), Cause> {
         let mut txn = self.env.write_txn()?;
-        insert_rows(self.table, &mut txn, workload, rows)?;
+        write(self.table, &mut txn, batch)?;
         Ok(txn.commit()?)
     }
 
-    fn operate(&self, operations: &Operations, number: usize) -> Result<(), Cause> {
-        if !Operations::is_write(number) {
-            return Ok(read_row(self.table, &*self.env.read_txn()?, operations, number)?);
-        }
-        let mut txn = self.env.write_txn()?;
-        write_row(self.table, &mut txn, operations, number)?;
-        Ok(txn.commit()?)
+    fn read(&self, key: i64) -> Result<(), Cause> {
+        Ok(read(self.table, &*self.env.read_txn()?, key)?)
     }
 
-    fn close(self, _: &Path) -> Result<(), LabError> {
+    fn close(self) -> Result<(), Cause> {
         self.env.prepare_for_closing().wait();
         Ok(())
     }
 }
+
+/// LMDB.
+#[derive(Debug)]
+pub(crate) enum Lmdb {}
 
 impl Adapter for Lmdb {
     type Plain = PlainLmdb;
     type Database = Database;
     type Error = heed::Error;
 
-    fn open(
-        path: &Path,
-        formation: Formation,
-        flush_delay: Duration,
-    ) -> Result<Database, LabError> {
-        Database::options()
-            .map_bytes(MAP_BYTES)
-            .formation(formation)
-            .flush_delay(flush_delay)
-            .open(path)
-            .map_err(LabError::database("open the database", path))
+    fn open(path: &Path, formation: Formation, delay: Duration) -> Result<Database, Cause> {
+        let options = Database::options().map_bytes(MAP_BYTES).formation(formation);
+        Ok(options.flush_delay(delay).open(path)?)
     }
 
-    fn insert(
-        tx: &mut Transaction<'_>,
-        workload: &Workload,
-        rows: Range<usize>,
-    ) -> heed::Result<()> {
-        insert_rows(tx.main_table(), tx, workload, rows)
+    fn write(tx: &mut Transaction<'_>, batch: &Batch) -> heed::Result<()> {
+        write(tx.main_table(), tx, batch)
     }
 
-    fn write(tx: &mut Transaction<'_>, operations: &Operations, number: usize) -> heed::Result<()> {
-        write_row(tx.main_table(), tx, operations, number)
+    fn read(database: &Database, key: i64) -> Result<(), Cause> {
+        Ok(database.read(|txn| read(database.main_table(), txn, key))?)
     }
 
-    fn read(
-        database: &Database,
-        operations: &Operations,
-        number: usize,
-    ) -> Result<(), Failure<heed::Error>> {
-        database.read(|txn| read_row(database.main_table(), txn, operations, number))
-    }
-
-    fn preload(path: &Path, workload: &Workload) -> Result<(), LabError> {
-        let load = || {
-            let PlainLmdb { env, table } = open(path, EnvFlags::NO_SYNC)?;
-            let mut txn = env.write_txn()?;
-            insert_rows(table, &mut txn, workload, 0..workload.rows())?;
-            txn.commit()?;
-            env.force_sync()
-        };
-        load().map_err(LabError::database("fill the database", path))
-    }
-
-    fn count_rows(path: &Path) -> Result<Counted, LabError> {
-        let mut counted = Counted { rows: 0, key_sum: 0 };
-        Self::for_each_row(path, &mut |key, _| {
-            counted.rows += 1;
-            counted.key_sum += i128::from(key);
-        })?;
-        Ok(counted)
-    }
-
-    fn for_each_row(path: &Path, each: &mut dyn FnMut(i64, &str)) -> Result<(), LabError> {
-        let mut look = || -> Result<(), Cause> {
-            let PlainLmdb { env, table } = open(path, EnvFlags::empty())?;
-            let txn = env.read_txn()?;
-            for row in table.iter(&txn)? {
-                let (key, value) = row?;
-                each(i64::from_be_bytes(key.try_into()?), str::from_utf8(value)?);
-            }
-            Ok(())
-        };
-        look().map_err(|source| LabError::Database {
-            action: "look at the rows of",
-            path: path.to_owned(),
-            source,
-        })
+    fn for_each_row(path: &Path, each: &mut dyn FnMut(i64, &str)) -> Result<(), Cause> {
+        let PlainLmdb { env, table } = open(path)?;
+        let txn = env.read_txn()?;
+        for row in table.iter(&txn)? {
+            let (key, value) = row?;
+            each(i64::from_be_bytes(key.try_into()?), str::from_utf8(value)?);
+        }
+        Ok(())
     }
 }
 
@@ -206,32 +122,30 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::adapter::{Counted, Grouped, Subject as _};
     use crate::condition::Condition;
-    use crate::engine::Grouped;
     use crate::setting::Task;
-
-    const SETTING: Setting = Setting {
-        task: Task::Write,
-        condition: Condition::Sync,
-        batch: 1,
-        in_flight: 1,
-        threads: 1,
-        flush_delay: Duration::ZERO,
-    };
+    use crate::workload::Workload;
 
     #[test]
     fn both_ways_write_the_same_rows() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lab.db");
-        let workload = Arc::new(Workload::generate(30, 1));
-        let plain = <PlainLmdb as Plain>::open(&path, &SETTING).expect("creates");
-        plain.transact(0, &workload, 0..1).expect("one row");
-        plain.transact(1, &workload, 1..10).expect("a batch");
-        plain.close(&path).expect("closes");
-        let grouped = Grouped::<Lmdb>::open(&path, &workload, &SETTING).expect("opens");
-        grouped.transact(10..20).expect("commits");
-        grouped.submit(20..30).wait().expect("commits");
-        grouped.close(&path).expect("closes");
+        let workload = Arc::new(Workload::generate(30, 1, 36));
+        let setting = |condition| Setting::of(Task::Write, condition, 1, 1, 1);
+        let plain = <PlainLmdb as Plain>::open(&path, &setting(Condition::Sync)).expect("creates");
+        Plain::write(&plain, 0, &workload.batch(0..1)).expect("one row");
+        Plain::write(&plain, 1, &workload.batch(1..10)).expect("a batch");
+        plain.close().expect("closes");
+        for (condition, rows) in
+            [(Condition::GroupcommitBlocking, 10..20), (Condition::GroupcommitAsync, 20..30)]
+        {
+            let grouped = Grouped::<Lmdb>::open(&path, &setting(condition)).expect("opens");
+            let ticket = grouped.write(0, workload.batch(rows)).expect("submits");
+            assert_eq!(ticket.is_some(), condition.is_async());
+            ticket.map_or(Ok(()), |ticket| grouped.wait(ticket)).expect("commits");
+            grouped.close().expect("closes");
+        }
         let counted = Lmdb::count_rows(&path).expect("counts");
         assert_eq!(counted, Counted { rows: 30, key_sum: Workload::key_sum(30) });
         let mut values = Vec::new();

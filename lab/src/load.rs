@@ -7,118 +7,120 @@
 
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::condition::Condition;
 use crate::driver::Load;
 use crate::error::LabError;
 use crate::measure::Data;
-use crate::measurement::{Measurement, Results};
-use crate::session::{Common, Event, Session, at_least_one, check_settings};
+use crate::measurement::Measurement;
+use crate::options::{self, Common, at_least_one, check_settings, seconds};
+use crate::session::{Experiment, Session};
 use crate::setting::{Grouping, Offered, Setting, Task, milliseconds};
 use crate::statistics::Spread;
 
-/// What to measure, and where.
-#[derive(Debug, Clone)]
+/// What to measure.
+#[derive(Debug, Clone, Args)]
 pub struct LoadOptions {
-    /// Transactions in flight in the closed loop, one setting each.
+    /// Transactions in flight in the closed loop
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16,32,64,128,256,512,1024,2048,4096",
+        value_parser = at_least_one
+    )]
     pub in_flight: Vec<usize>,
-    /// Shares of the capacity offered in the open loop, one setting each; may be empty.
-    pub shares: Vec<f64>,
-    /// Group sizes beside the adaptive setting.
-    pub sizes: Vec<usize>,
-    /// Delays beside the adaptive setting.
-    pub delays: Vec<Duration>,
-    /// Rows at most, in each measurement.
+
+    /// Arrivals in the open loop, as shares of the capacity
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0.1,0.25,0.5,0.7,0.8,0.9,0.95",
+        value_parser = share
+    )]
+    pub share: Vec<f64>,
+
+    /// Fixed group sizes beside the adaptive grouping
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,64,512,4096", value_parser = at_least_one)]
+    pub group_size: Vec<usize>,
+
+    /// Fixed delays beside the adaptive grouping, in milliseconds
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,0.1,1,10", value_parser = options::milliseconds)]
+    pub group_delay: Vec<Duration>,
+
+    /// Rows to write at most, in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = at_least_one)]
     pub rows: usize,
-    /// How long each measurement lasts.
-    pub time_limit: Duration,
-    /// Repeats, folders, seed, flush delays.
+
+    /// How long each measurement lasts, in seconds
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub seconds_limit: Duration,
+
+    /// What every experiment takes
+    #[command(flatten)]
     pub common: Common,
 }
 
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self {
-            in_flight: (0..=12).map(|power| 1 << power).collect(),
-            shares: vec![0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95],
-            sizes: vec![1, 8, 64, 512, 4_096],
-            delays: [0, 100, 1_000, 10_000].map(Duration::from_micros).to_vec(),
-            rows: 1_000_000,
-            time_limit: Duration::from_secs(1),
-            common: Common::default(),
-        }
-    }
+/// Reads a share of the capacity.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|&share| share > 0.0 && share <= 2.0);
+    share.ok_or_else(|| "give a share of the capacity, such as 0.5".to_owned())
 }
 
 impl LoadOptions {
-    /// Whether the options can be measured.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        at_least_one("rows", self.rows)?;
-        self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        self.sizes.iter().try_for_each(|&size| at_least_one("group-size", size))?;
-        if let Some(share) = self.shares.iter().find(|&&share| !(share > 0.0 && share <= 2.0)) {
-            return Err(LabError::Options(format!(
-                "--share {share} is not a share of the capacity, such as 0.5"
-            )));
-        }
-        self.common.check()?;
-        check_settings(&self.closed_settings())?;
-        let groupings = self.groupings();
-        check_settings(
-            &groupings.iter().map(|&grouping| setting(grouping, 1, None)).collect::<Vec<_>>(),
-        )
-    }
-
-    fn groupings(&self) -> Vec<Grouping> {
-        let fixed = self.sizes.iter().map(|&size| Grouping::Size(size));
-        let delayed = self.delays.iter().map(|&delay| Grouping::Delay(delay));
-        [Grouping::Adaptive].into_iter().chain(fixed).chain(delayed).collect()
+    /// Every grouping at each of the loads.
+    fn settings(&self, loads: &[(usize, Option<Offered>)]) -> Vec<Setting> {
+        let fixed = self.group_size.iter().map(|&size| Grouping::Size(size));
+        let delayed = self.group_delay.iter().map(|&delay| Grouping::Delay(delay));
+        let groupings: Vec<_> =
+            [Grouping::Adaptive].into_iter().chain(fixed).chain(delayed).collect();
+        let at = |&(in_flight, offered)| {
+            groupings.iter().map(move |&grouping| {
+                let task = Task::Load { grouping, offered };
+                Setting::of(task, Condition::GroupcommitAsync, 1, in_flight, 1)
+            })
+        };
+        loads.iter().flat_map(at).collect()
     }
 
     fn closed_settings(&self) -> Vec<Setting> {
-        let groupings = self.groupings();
-        let at_load = |&in_flight: &usize| {
-            groupings.iter().map(move |&grouping| setting(grouping, in_flight, None))
-        };
-        self.in_flight.iter().flat_map(at_load).collect()
+        let loads: Vec<_> = self.in_flight.iter().map(|&in_flight| (in_flight, None)).collect();
+        self.settings(&loads)
     }
 
     fn open_settings(&self, capacity_per_second: f64) -> Vec<Setting> {
-        let groupings = self.groupings();
-        let at_share = |&share: &f64| {
-            let offered = Offered { share, per_second: share * capacity_per_second };
-            groupings.iter().map(move |&grouping| setting(grouping, 0, Some(offered)))
-        };
-        self.shares.iter().flat_map(at_share).collect()
+        let offered = |&share: &f64| Offered { share, per_second: share * capacity_per_second };
+        let loads: Vec<_> = self.share.iter().map(|share| (0, Some(offered(share)))).collect();
+        self.settings(&loads)
+    }
+}
+
+impl Experiment for LoadOptions {
+    fn common(&self) -> &Common {
+        &self.common
     }
 
-    /// Measures into `session`.
-    pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+    fn check(&self) -> Result<(), LabError> {
+        check_settings(&self.closed_settings())
+    }
+
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
         let data = Data::rows(&self.common, self.rows);
-        let load = Load { rows: self.rows, batch: 1, limit: self.time_limit };
-        for &flush_delay in &self.common.flush_delays {
+        let load = Load { rows: self.rows, batch: 1, limit: self.seconds_limit };
+        for &flush_delay in &self.common.flush_delay {
             let delayed = |settings: Vec<Setting>| -> Vec<Setting> {
                 settings.into_iter().map(|setting| Setting { flush_delay, ..setting }).collect()
             };
             session.run(&delayed(self.closed_settings()), &data, |_| load)?;
             if let Some(capacity) = capacity(session.measurements(), flush_delay)
-                && !self.shares.is_empty()
+                && !self.share.is_empty()
             {
                 session.run(&delayed(self.open_settings(capacity)), &data, |_| load)?;
             }
         }
         Ok(())
-    }
-}
-
-/// A setting of this experiment on the disk as it is.
-fn setting(grouping: Grouping, in_flight: usize, offered: Option<Offered>) -> Setting {
-    Setting {
-        task: Task::Load { grouping, offered },
-        condition: Condition::GroupcommitAsync,
-        batch: 1,
-        in_flight,
-        threads: 1,
-        flush_delay: Duration::ZERO,
     }
 }
 
@@ -144,28 +146,15 @@ fn capacity(measurements: &[Measurement], flush_delay: Duration) -> Option<f64> 
         .filter(|&capacity| capacity > 0.0)
 }
 
-/// Runs the experiment and returns the records, which are also in the folder of `options`.
-///
-/// # Errors
-/// As [`run_write`](crate::write::run_write).
-pub fn run_load(
-    options: &LoadOptions,
-    mut observe: impl FnMut(Event<'_>),
-) -> Result<Results, LabError> {
-    options.check()?;
-    let mut session = Session::begin(&options.common, &mut observe)?;
-    options.run(&mut session)?;
-    session.end()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measurement::tests::example;
+    use crate::options::parse;
 
     #[test]
     fn the_grid_has_every_setting_at_every_load() {
-        let options = LoadOptions::default();
+        let options: LoadOptions = parse("").expect("parses");
         assert_eq!(options.closed_settings().len(), 13 * 10);
         let open = options.open_settings(1_000.0);
         assert_eq!(open.len(), 7 * 10);
@@ -200,18 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn senseless_options_are_refused_by_name() {
-        let refused = |change: fn(&mut LoadOptions), named: &str| {
-            let mut options = LoadOptions::default();
-            change(&mut options);
-            let error = options.check().expect_err("refused").to_string();
-            assert!(error.contains(named), "{error}");
-        };
-        refused(|o| o.in_flight = vec![0], "--in-flight");
-        refused(|o| o.in_flight.clear(), "nothing to measure");
-        refused(|o| o.shares = vec![50.0], "--share 50");
-        refused(|o| o.shares = vec![f64::NAN], "--share");
-        refused(|o| o.sizes = vec![8, 8], "twice");
-        LoadOptions::default().check().expect("the default is measurable");
+    fn senseless_options_are_refused() {
+        for line in ["--in-flight 0", "--share 50", "--share nan", "--group-delay x"] {
+            parse::<LoadOptions>(line).expect_err(line);
+        }
+        let twice: LoadOptions = parse("--group-size 8,8").expect("parses");
+        assert!(twice.check().expect_err("refused").to_string().contains("twice"));
+        parse::<LoadOptions>("").expect("parses").check().expect("the default is measurable");
     }
 }

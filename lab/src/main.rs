@@ -3,8 +3,6 @@
 //! Tables go to standard output and progress to standard error. Exit codes: 0 measured and verified;
 //! 2 wrong usage, a refusing environment, or rows that do not add up; 130 stopped by Ctrl-C.
 
-mod arguments;
-
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,19 +10,17 @@ use std::{fs, io};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
-use groupcommit_lab::all::run_all;
+use groupcommit_lab::all::AllOptions;
 use groupcommit_lab::compare::comparison;
-use groupcommit_lab::load::run_load;
+use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
-use groupcommit_lab::mixed::run_mixed;
+use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::report::{load_all, markdown, model::Report, text, write_page};
-use groupcommit_lab::threads::run_threads;
-use groupcommit_lab::wal::run_wal;
-use groupcommit_lab::web::run_web;
-use groupcommit_lab::write::run_write;
-use groupcommit_lab::{Common, Event, LabError};
-
-use arguments::Experiment;
+use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::wal::WalOptions;
+use groupcommit_lab::web::WebOptions;
+use groupcommit_lab::write::WriteOptions;
+use groupcommit_lab::{Event, Experiment, run};
 
 /// Wrong usage, a refusing environment, or rows that do not add up.
 const EXIT_FAILED: u8 = 2;
@@ -44,10 +40,68 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it lives as long as the program")]
 enum Command {
-    #[command(flatten)]
-    Measure(Experiment),
+    /// Write rows of an integer key and a UUID, by rows a transaction and by who commits
+    ///
+    /// Every condition writes the same rows into the same table. Repeats are interleaved, and the rows
+    /// are counted at the end of each measurement.
+    ///
+    /// SQLite: `default` (rollback journal, FULL), `wal` (write-ahead log, FULL) and `wal-normal`
+    /// (write-ahead log, NORMAL: not durable), each one commit a call; `groupcommit-blocking` (callers
+    /// that block) and `groupcommit-async` (callers that keep tickets outstanding). LMDB and RocksDB:
+    /// `sync` (one synced commit a call), `sync-threads` (the same from 256 threads), `batched` (1,000
+    /// rows a transaction by hand) and the two of groupcommit; RocksDB also `no-wal` and
+    /// `wal-nosync` (not durable). Servers: `one-connection` and `connections` (25), one commit a
+    /// call each, and `groupcommit-async`.
+    ///
+    /// Exit codes: 0 measured and verified; 2 wrong usage, a refusing environment, a transaction that
+    /// was not committed, or rows missing; 130 stopped by Ctrl-C, with the finished measurements kept.
+    Write(WriteOptions),
+
+    /// Read and write single rows of a filled table in turn, by who commits
+    ///
+    /// One caller reads a random key, then writes one, and so on; `groupcommit-async` keeps writes
+    /// outstanding meanwhile. At the end every row is compared with what the operations should have
+    /// left. The conditions are those of `write`. A server's filled database cannot be copied for each
+    /// measurement: use `web` there.
+    Mixed(MixedOptions),
+
+    /// Insert single documents from many threads, each in a durable transaction
+    ///
+    /// SQLite: `shared` (one connection behind a mutex), `connections` (one for every thread) and
+    /// `merged` (groupcommit, with threads that block). LMDB and RocksDB: `sync-threads` and
+    /// `merged`. Servers: `connections` and `merged`.
+    Threads(ThreadsOptions),
+
+    /// Write single rows as load grows, with adaptive and with fixed groups
+    ///
+    /// Closed loop: a fixed number of transactions in flight. Open loop: Poisson arrivals at shares of
+    /// the capacity that adaptive grouping reached, with latencies from the intended arrival. Fixed
+    /// groups run through the same pipeline: groups of a size, which go after 10 ms even if they are
+    /// not full, and groups that are held open for a time after the first arrival.
+    Load(LoadOptions),
+
+    /// Write and read RocksDB without its log, with it, flushed by every write, and with groupcommit
+    ///
+    /// `fillseq`, `fillrandom` and `readrandom` of 16-byte keys and 100-byte values, one a call or
+    /// transaction: `no-wal` and `wal-nosync` (not durable), `wal-sync` (every write flushed) and
+    /// `groupcommit`. Needs a program built with the feature `rocksdb`.
+    Wal(WalOptions),
+
+    /// Answer requests of a web application: important data first, less important data beside it
+    ///
+    /// A request asks for important and less important data at once; when the important part is there,
+    /// it updates a row; it is done when everything is. `blocking`: a connection for each request;
+    /// `blocking-pool`; `async-pool` (servers); `bridge`: the blocking client behind a bounded bridge;
+    /// `groupcommit`: reads pipelined, writes merged. Each is measured under normal load, with busy
+    /// processors, and with thousands of requests at once.
+    Web(WebOptions),
+
+    /// Run every experiment into one folder of records
+    ///
+    /// `write`, `mixed`, `threads`, `load` and `web`; on a server without `mixed`; on a key-value
+    /// engine without `web`.
+    All(AllOptions),
 
     /// Compare two folders of records of one machine, setting by setting
     ///
@@ -93,7 +147,16 @@ enum Format {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Measure(experiment) => measure(&experiment),
+        Command::Write(options) => measure(&[&options]),
+        Command::Mixed(options) => measure(&[&options]),
+        Command::Threads(options) => measure(&[&options]),
+        Command::Load(options) => measure(&[&options]),
+        Command::Wal(options) => measure(&[&options]),
+        Command::Web(options) => measure(&[&options]),
+        Command::All(options) => {
+            let experiments = options.experiments();
+            measure(&experiments.iter().map(Box::as_ref).collect::<Vec<_>>())
+        }
         Command::Compare { before, after } => compare(&before, &after),
         Command::Report { records, format, out } => report(&records, format, out.as_deref()),
     };
@@ -130,55 +193,19 @@ fn report(records: &[PathBuf], format: Format, out: Option<&Path>) -> anyhow::Re
     Ok(())
 }
 
-fn measure(experiment: &Experiment) -> anyhow::Result<()> {
-    match experiment {
-        Experiment::Write(arguments) => {
-            let options = arguments.to_options();
-            run(&options.common, |observe| run_write(&options, observe))
-        }
-        Experiment::Mixed(arguments) => {
-            let options = arguments.to_options();
-            run(&options.common, |observe| run_mixed(&options, observe))
-        }
-        Experiment::Threads(arguments) => {
-            let options = arguments.to_options();
-            run(&options.common, |observe| run_threads(&options, observe))
-        }
-        Experiment::Load(arguments) => {
-            let options = arguments.to_options();
-            run(&options.common, |observe| run_load(&options, observe))
-        }
-        Experiment::Wal(arguments) => {
-            let options = arguments.to_options();
-            run(&options.common, |observe| run_wal(&options, observe))
-        }
-        Experiment::Web(arguments) => {
-            let options = arguments.to_options();
-            run(&options.common, |observe| run_web(&options, observe))
-        }
-        Experiment::All(arguments) => {
-            let options = arguments.to_options();
-            run(&options.write.common, |observe| run_all(&options, observe))
-        }
-    }
-}
-
-/// Runs `experiment`, prints its progress and then its tables.
-fn run(
-    common: &Common,
-    experiment: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<Results, LabError>,
-) -> anyhow::Result<()> {
+/// Runs the experiments, prints their progress and then their tables.
+fn measure(experiments: &[&dyn Experiment]) -> anyhow::Result<()> {
+    let out = &experiments[0].common().out;
     let databases = Arc::new(Mutex::new(None));
-    clean_up_when_interrupted(&databases, &common.out)?;
-    let mut observe = |event: Event<'_>| {
+    clean_up_when_interrupted(&databases, out)?;
+    let results = run(experiments, |event| {
         if let Event::Prepared(_, folder) = event {
             *databases.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder.to_owned());
         }
         progress(event);
-    };
-    let results = experiment(&mut observe)?;
+    })?;
     say(io::stdout(), &text::run(&results));
-    say(io::stderr(), &format!("records: {}", common.out.join(RESULTS_FILE).display()));
+    say(io::stderr(), &format!("records: {}", out.join(RESULTS_FILE).display()));
     Ok(())
 }
 

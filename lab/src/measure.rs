@@ -1,28 +1,27 @@
-//! One measurement: a new database, a closed loop against it, a count at the end, and the record
-//! made of it.
+//! One measurement: a new database, a closed or open loop against it, a count at the end, and the
+//! record made of it.
 
 use std::fs;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use groupcommit::Ticket;
+use groupcommit::sql::without_password;
 
-use crate::database::Counted;
-use crate::driver::{Completion, Driven, Load, drive_blocking, drive_in_flight, drive_mixed};
-use crate::engine::{Adapter, Engine, GroupCounts, Grouped, Plain};
+use crate::adapter::{Adapter, Counted, GroupCounts, Grouped, Plain, Subject};
+use crate::condition::Condition;
+use crate::driver::{Completion, Driven, Load, Submitted, drive};
+use crate::engine::Engine;
 use crate::error::{Cause, LabError};
+use crate::file_system::settle;
 use crate::flush_delay::FlushDelay;
 use crate::measurement::{Measurement, ProgressPoint};
 use crate::open_loop::{drive_open, poisson_arrivals};
-use crate::operations::{Operations, compare};
-use crate::session::{Common, settle};
+use crate::options::Common;
 use crate::setting::{Setting, Task, milliseconds};
-use crate::sqlite::Sqlite;
 use crate::statistics::{Distribution, effective_throughput_1ms};
-use crate::workload::Workload;
+use crate::workload::{Operations, Workload};
 
 /// A point of the series is taken every so many rows.
 const PROGRESS_ROWS: u64 = 10_000;
@@ -32,23 +31,17 @@ const PROGRESS_ROWS: u64 = 10_000;
 pub(crate) struct Data {
     pub(crate) engine: Engine,
     pub(crate) workload: Arc<Workload>,
-    pub(crate) preloaded: Option<Preloaded>,
+    /// A database that holds the workload at the start, and the operations on it.
+    pub(crate) mixed: Option<(PathBuf, Arc<Operations>)>,
     /// Of arrivals.
     pub(crate) seed: u64,
-}
-
-/// A table that is there at the start, and the operations on it.
-#[derive(Debug)]
-pub(crate) struct Preloaded {
-    pub(crate) database: PathBuf,
-    pub(crate) operations: Arc<Operations>,
 }
 
 impl Data {
     /// Rows to be inserted into an empty table.
     pub(crate) fn rows(common: &Common, rows: usize) -> Self {
-        let workload = Arc::new(common.workload(rows));
-        Self { engine: common.engine, workload, preloaded: None, seed: common.seed }
+        let workload = Arc::new(Workload::generate(rows, common.seed, common.value_bytes));
+        Self { engine: common.engine(), workload, mixed: None, seed: common.seed }
     }
 }
 
@@ -71,6 +64,25 @@ enum Doubt {
     Content { key: i64 },
 }
 
+/// Calls a function with the adapter of an engine.
+macro_rules! with_adapter {
+    ($engine:expr, $function:ident($($argument:expr),*)) => {
+        match $engine {
+            Engine::Sqlite => $function::<crate::sqlite::Sqlite>($($argument),*),
+            #[cfg(feature = "lmdb")]
+            Engine::Lmdb => $function::<crate::lmdb::Lmdb>($($argument),*),
+            #[cfg(feature = "rocksdb")]
+            Engine::Rocksdb => $function::<crate::rocksdb::Rocksdb>($($argument),*),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres => $function::<crate::postgres::Postgres>($($argument),*),
+            #[cfg(feature = "mysql")]
+            Engine::Mysql => $function::<crate::mysql::Mysql>($($argument),*),
+            #[allow(unreachable_patterns, clippy::allow_attributes, reason = "with every feature")]
+            other => Err(LabError::Options(format!("this program was built without {other}"))),
+        }
+    };
+}
+
 /// Drives `setting` against a new database at `path` and looks at what it holds afterwards.
 pub(crate) fn measure(
     setting: &Setting,
@@ -79,41 +91,28 @@ pub(crate) fn measure(
     path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Trial, LabError> {
-    match data.engine {
-        Engine::Sqlite => measure_on::<Sqlite>(setting, data, load, path, running),
-        #[cfg(feature = "lmdb")]
-        Engine::Lmdb => measure_on::<crate::lmdb::Lmdb>(setting, data, load, path, running),
-        #[cfg(feature = "rocksdb")]
-        Engine::Rocksdb => {
-            measure_on::<crate::rocksdb::Rocksdb>(setting, data, load, path, running)
-        }
-        #[cfg(feature = "postgres")]
-        Engine::Postgres => {
-            measure_on::<crate::postgres::Postgres>(setting, data, load, path, running)
-        }
-        #[cfg(feature = "mysql")]
-        Engine::Mysql => measure_on::<crate::mysql::Mysql>(setting, data, load, path, running),
-        #[cfg(not(all(
-            feature = "lmdb",
-            feature = "rocksdb",
-            feature = "postgres",
-            feature = "mysql"
-        )))]
-        other => Err(other.check().err().unwrap_or_else(|| {
-            LabError::Options(format!("{other} is not among the engines of this program"))
-        })),
-    }
+    with_adapter!(data.engine, measure_on(setting, data, load, path, running))
 }
 
-/// Creates the table that the mixed task begins with.
-pub(crate) fn preload(engine: Engine, path: &Path, workload: &Workload) -> Result<(), LabError> {
-    match engine {
-        #[cfg(feature = "lmdb")]
-        Engine::Lmdb => crate::lmdb::Lmdb::preload(path, workload),
-        #[cfg(feature = "rocksdb")]
-        Engine::Rocksdb => crate::rocksdb::Rocksdb::preload(path, workload),
-        _ => Sqlite::preload(path, workload),
-    }
+/// Creates a database with all rows of `data`, with which the mixed task begins.
+pub(crate) fn preload(data: &Data, path: &Path) -> Result<(), LabError> {
+    with_adapter!(data.engine, preload_on(data, path))
+}
+
+fn preload_on<A: Adapter>(data: &Data, path: &Path) -> Result<(), LabError> {
+    let fill = || {
+        let plain = Condition::of_mixed(data.engine)[0];
+        let database = A::Plain::open(path, &Setting::of(Task::Mixed, plain, 1, 1, 1))?;
+        Plain::write(&database, 0, &data.workload.batch(0..data.workload.rows()))?;
+        database.close()
+    };
+    fill().map_err(failed("fill the database", path))
+}
+
+/// The error of what was tried on the database at `path`.
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl Fn(Cause) -> LabError {
+    let path = PathBuf::from(without_password(&path.to_string_lossy()));
+    move |source| LabError::Database { action, path: path.clone(), source }
 }
 
 fn measure_on<A: Adapter>(
@@ -123,9 +122,8 @@ fn measure_on<A: Adapter>(
     path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Trial, LabError> {
-    if let Some(preloaded) = &data.preloaded {
-        copy_database(&preloaded.database, path)
-            .map_err(LabError::io("copy the database to", path))?;
+    if let Some((preloaded, _)) = &data.mixed {
+        copy_database(preloaded, path).map_err(LabError::io("copy the database to", path))?;
     }
     if !data.engine.is_server() {
         settle(path.parent().unwrap_or(path))?;
@@ -133,21 +131,30 @@ fn measure_on<A: Adapter>(
     let delay = FlushDelay::begin(setting.flush_delay).ok_or_else(|| {
         LabError::Options("SQLite does not let flushes be delayed on this system".to_owned())
     })?;
+    let (open, close) = (failed("open the database", path), failed("close", path));
     let (driven, groups) = if setting.condition.is_grouped() {
-        drive_grouped::<A>(setting, data, load, path, running)?
+        let database = Grouped::<A>::open(path, setting).map_err(open)?;
+        let before = database.counters();
+        let driven = drive_subject(&database, setting, data, load, running)?;
+        let groups = database.counters().since(before, driven.completions.len());
+        database.close().map_err(close)?;
+        (driven, groups)
     } else {
-        let driven = drive_plain::<A::Plain>(setting, data, load, path, running)?;
+        let database = A::Plain::open(path, setting).map_err(open)?;
+        let driven = drive_subject(&database, setting, data, load, running)?;
+        database.close().map_err(close)?;
         (driven, GroupCounts::ONE_COMMIT_A_CALL)
     };
     drop(delay);
-    let rows = driven.acknowledged_rows();
-    let (verified_rows, doubt) = if let Some(Preloaded { operations, .. }) = &data.preloaded {
+    let look = failed("look at the rows of", path);
+    let (verified_rows, doubt) = if let Some((_, operations)) = &data.mixed {
         let writes = driven.completions.len();
-        let (found, differs) = compare::<A>(path, &data.workload, operations, writes)?;
+        let compared = compare::<A>(path, &data.workload, operations, writes);
+        let (found, differs) = compared.map_err(look)?;
         (found, differs.map(|key| Doubt::Content { key }))
     } else {
-        let counted = A::count_rows(path)?;
-        (counted.rows, doubt_rows(rows, counted))
+        let counted = A::count_rows(path).map_err(look)?;
+        (counted.rows, doubt_rows(driven.acknowledged_rows(), counted))
     };
     Ok(Trial { engine: data.engine, driven, groups, verified_rows, doubt })
 }
@@ -171,78 +178,69 @@ fn doubt_rows(acknowledged_rows: u64, found: Counted) -> Option<Doubt> {
     (found != Counted { rows: acknowledged_rows, key_sum }).then_some(Doubt::Rows(found))
 }
 
-fn failed(setting: &Setting) -> impl Fn(Cause) -> LabError {
-    let (condition, batch) = (setting.condition.name(), setting.batch);
-    move |source| LabError::Transaction { condition, batch, source }
+/// Looks whether the database at `path` holds the rows of `preloaded`, changed by the first
+/// `writes` writes and by nothing else; returns the rows found and the first key that differs.
+fn compare<A: Adapter>(
+    path: &Path,
+    preloaded: &Workload,
+    operations: &Operations,
+    writes: usize,
+) -> Result<(u64, Option<i64>), Cause> {
+    let mut expected = operations.written(writes);
+    let (mut found, mut next, mut differs) = (0_u64, 0_usize, None);
+    A::for_each_row(path, &mut |key, value| {
+        found += 1;
+        let is_preloaded = next < preloaded.rows() && key == preloaded.key(next);
+        let first = is_preloaded.then(|| preloaded.value(next));
+        next += usize::from(is_preloaded);
+        if expected.remove(&key).or(first) != Some(value) && differs.is_none() {
+            differs = Some(key);
+        }
+    })?;
+    if next < preloaded.rows() {
+        differs = differs.or(Some(preloaded.key(next)));
+    }
+    Ok((found, differs.or_else(|| expected.keys().min().copied())))
 }
 
-fn drive_plain<P: Plain>(
+fn drive_subject<S: Subject<Ticket: Send>>(
+    subject: &S,
     setting: &Setting,
     data: &Data,
     load: Load,
-    path: &Path,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Driven, LabError> {
-    let database = P::open(path, setting)?;
-    let driven = if let Some(Preloaded { operations, .. }) = &data.preloaded {
-        let operate = |number| {
-            database.operate(operations, number)?;
-            Ok(Operations::is_write(number).then_some(()))
-        };
-        drive_mixed(load, 1, operate, |()| Ok(()), running)
-    } else {
-        let transact = |thread, rows: Range<usize>| database.transact(thread, &data.workload, rows);
-        drive_blocking(load, setting.threads, transact, running)
+    let write = |thread, batch| {
+        let ticket = subject.write(thread, batch)?;
+        Ok(ticket.map_or(Submitted::Answered, Submitted::Outstanding))
     };
-    let driven = driven.map_err(failed(setting))?;
-    database.close(path)?;
-    Ok(driven)
-}
-
-fn drive_grouped<A: Adapter>(
-    setting: &Setting,
-    data: &Data,
-    load: Load,
-    path: &Path,
-    running: &mut dyn FnMut(usize, Duration),
-) -> Result<(Driven, GroupCounts), LabError> {
-    let database = Grouped::<A>::open(path, &data.workload, setting)?;
-    let before = database.counters();
-    let is_async = setting.condition.is_async();
-    let wait = |ticket: Ticket<(), A::Error>| ticket.wait().map_err(Cause::from);
-    let driven = match &data.preloaded {
-        Some(Preloaded { operations, .. }) if is_async => {
-            let submit =
-                |number| database.submit_operation(operations, number).map_err(Cause::from);
-            drive_mixed(load, setting.in_flight, submit, wait, running)
-        }
-        Some(Preloaded { operations, .. }) => {
-            let operate = |number| {
-                database.transact_operation(operations, number).map_err(Cause::from)?;
-                Ok(Operations::is_write(number).then_some(()))
+    let wait = |ticket| subject.wait(ticket);
+    let (threads, in_flight) = (setting.threads, setting.in_flight);
+    let driven = match (&setting.task, &data.mixed) {
+        (Task::Load { offered: Some(offered), .. }, _) => {
+            let arrivals_ns =
+                poisson_arrivals(offered.per_second, load.limit, load.rows, data.seed);
+            let submit = |number| subject.write(0, data.workload.batch(number..number + 1));
+            let wait = |ticket: Result<Option<S::Ticket>, Cause>| {
+                ticket?.map_or(Ok(()), |ticket| subject.wait(ticket))
             };
-            drive_mixed(load, 1, operate, |()| Ok(()), running)
+            drive_open(&arrivals_ns, load.limit, submit, wait)
         }
-        None if is_async => {
-            let submit = |rows: Range<usize>| database.submit(rows);
-            if let Task::Load { offered: Some(offered), .. } = setting.task {
-                let arrivals_ns =
-                    poisson_arrivals(offered.per_second, load.limit, load.rows, data.seed);
-                let submit = |number| database.submit(number..number + 1);
-                drive_open(&arrivals_ns, load.limit, submit, wait)
-            } else {
-                drive_in_flight(load, setting.threads, setting.in_flight, submit, wait, running)
-            }
+        (_, Some((_, operations))) => {
+            let submit = |thread, number: std::ops::Range<usize>| match operations.get(number.start)
+            {
+                Ok(key) => subject.read(key).map(|()| Submitted::Read),
+                Err(batch) => write(thread, batch),
+            };
+            drive(load, threads, in_flight, submit, wait, running)
         }
-        None => {
-            let transact = |_, rows: Range<usize>| database.transact(rows).map_err(Cause::from);
-            drive_blocking(load, setting.threads, transact, running)
+        (_, None) => {
+            let submit = |thread, rows| write(thread, data.workload.batch(rows));
+            drive(load, threads, in_flight, submit, wait, running)
         }
     };
-    let driven = driven.map_err(failed(setting))?;
-    let groups = database.counters().since(before, driven.completions.len());
-    database.close(path)?;
-    Ok((driven, groups))
+    let (condition, batch) = (setting.condition.name(), setting.batch);
+    driven.map_err(|source| LabError::Transaction { condition, batch, source })
 }
 
 impl Trial {
@@ -285,9 +283,7 @@ impl Trial {
         let operations = (setting.task == Task::Mixed).then_some(answers as u64);
         let (grouping, offered) = match setting.task {
             Task::Load { grouping, offered } => (Some(grouping), offered),
-            Task::Write | Task::Mixed | Task::Threads | Task::Wal(_) | Task::Web(..) => {
-                (None, None)
-            }
+            _ => (None, None),
         };
         let is_delayed = !setting.flush_delay.is_zero();
         Measurement {
@@ -374,8 +370,8 @@ fn progress(completions: &[Completion]) -> Vec<ProgressPoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::condition::Condition;
     use crate::cpu_time::CpuTime;
+    use crate::sqlite::{PlainSqlite, Sqlite};
 
     const SETTING: Setting = Setting {
         task: Task::Write,
@@ -475,5 +471,36 @@ mod tests {
                 .all(|&v| v == 0.0)
         );
         assert!(record.progress.is_empty());
+    }
+
+    #[test]
+    fn a_write_that_is_missing_added_or_altered_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.db");
+        let workload = Arc::new(Workload::generate(50, 1, 36));
+        let operations = Operations::generate(200, 50, 1, 36);
+        let data = Data { engine: Engine::Sqlite, workload, mixed: None, seed: 1 };
+        preload(&data, &path).expect("loads");
+        let same = |writes| {
+            compare::<Sqlite>(&path, &data.workload, &operations, writes).expect("compares").1
+        };
+        assert_eq!(same(0), None);
+        let sqlite = PlainSqlite::open(&path, &SETTING).expect("opens");
+        for number in 0..200 {
+            match operations.get(number) {
+                Ok(key) => Plain::read(&sqlite, key).expect("reads"),
+                Err(batch) => Plain::write(&sqlite, 0, &batch).expect("writes"),
+            }
+        }
+        assert_eq!(same(100), None);
+        let keys =
+            |number| operations.get(number).expect_err("a write").rows().next().expect("a row").0;
+        assert!(same(99).is_some() || keys(197) == keys(199));
+        sqlite.close().expect("closes");
+        let connection = rusqlite::Connection::open(&path).expect("opens");
+        connection.execute("UPDATE t SET v = 'other' WHERE k = 40", []).expect("alters");
+        assert_eq!(same(100), Some(40));
+        connection.execute("DELETE FROM t WHERE k >= 20", []).expect("deletes");
+        assert_eq!(same(100), Some(20));
     }
 }

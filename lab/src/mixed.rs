@@ -9,138 +9,117 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::condition::Condition;
 use crate::driver::Load;
 use crate::error::LabError;
-use crate::measure::{Data, Preloaded, preload};
-use crate::measurement::Results;
-use crate::operations::Operations;
-use crate::session::{Common, Event, Session, at_least_one, check_settings};
+use crate::measure::{Data, preload};
+use crate::options::{Common, at_least_one, check_settings, seconds};
+use crate::session::{Experiment, Session};
 use crate::setting::{Setting, Task};
+use crate::workload::Operations;
 
-/// What to measure, and where. The default is the published experiment, three times.
-#[derive(Debug, Clone)]
+/// What to measure. The default is the published experiment, three times.
+#[derive(Debug, Clone, Args)]
 pub struct MixedOptions {
-    /// Rows that are there at the start.
+    /// Rows in the table at the start
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = at_least_one)]
     pub rows: usize,
-    /// Reads and writes together, alternating.
+
+    /// Reads and writes together, in each measurement
+    #[arg(long, value_name = "N", default_value = "2000000", value_parser = at_least_one)]
     pub operations: usize,
-    /// Writes outstanding, one setting each, for conditions whose caller does not block.
+
+    /// Writes outstanding, for `groupcommit-async`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000", value_parser = at_least_one)]
     pub in_flight: Vec<usize>,
-    /// Which conditions.
+
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true)]
     pub conditions: Vec<Condition>,
-    /// After this long a measurement submits no more, and records the operations it has.
-    pub time_limit: Duration,
-    /// Repeats, folders, seed, flush delays.
+
+    /// End a measurement after this many seconds, with the operations done by then
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    pub seconds_limit: Duration,
+
+    /// What every experiment takes
+    #[command(flatten)]
     pub common: Common,
 }
 
-impl Default for MixedOptions {
-    fn default() -> Self {
-        Self {
-            rows: 1_000_000,
-            operations: 2_000_000,
-            in_flight: vec![1_000],
-            conditions: Condition::ALL.to_vec(),
-            time_limit: Duration::from_mins(1),
-            common: Common::default(),
+impl MixedOptions {
+    fn settings(&self) -> Result<Vec<Setting>, LabError> {
+        let known = Condition::of_mixed(self.common.engine());
+        let mut settings = Vec::new();
+        for condition in Condition::choose(&self.conditions, known, "mixed")? {
+            let in_flight = if condition.is_async() { &self.in_flight[..] } else { &[1] };
+            let setting = |&in_flight| Setting::of(Task::Mixed, condition, 1, in_flight, 1);
+            settings.extend(in_flight.iter().map(setting));
         }
+        Ok(self.common.delayed(&settings))
     }
 }
 
-impl MixedOptions {
-    /// Whether the options can be measured.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        at_least_one("rows", self.rows)?;
+impl Experiment for MixedOptions {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let refuse = |reason: &str| Err(LabError::Options(reason.to_owned()));
         if self.operations < 2 {
-            return Err(LabError::Options("--operations must be at least 2".to_owned()));
+            return refuse("--operations must be at least 2");
         }
-        self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        if self.common.engine.is_server() {
-            return Err(LabError::Options(format!(
-                "the mixed task is not measured on {}: each of its measurements begins with a copy of the \
-                 files of a filled database, and a server's cannot be copied under it; use `bench write` \
-                 for writes, and `bench web` for reads and writes together",
-                self.common.engine.title()
-            )));
+        if self.common.engine().is_server() {
+            return refuse(
+                "the mixed task is not measured on a server, whose filled database cannot be copied for \
+                 each measurement; use `write` for writes, and `web` for reads and writes together",
+            );
         }
-        Condition::check_all(&self.conditions, Condition::of_mixed(self.common.engine), "mixed")?;
-        self.common.check()?;
-        check_settings(&self.settings())
+        check_settings(&self.settings()?)
     }
 
-    fn settings(&self) -> Vec<Setting> {
-        let mut settings = Vec::new();
-        for &condition in &self.conditions {
-            let in_flight = if condition.is_async() { &self.in_flight[..] } else { &[1] };
-            settings.extend(in_flight.iter().map(|&in_flight| Setting {
-                task: Task::Mixed,
-                condition,
-                batch: 1,
-                in_flight,
-                threads: 1,
-                flush_delay: Duration::ZERO,
-            }));
-        }
-        self.common.delayed(&settings)
-    }
-
-    /// Measures into `session`.
-    pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
         let data = Data::rows(&self.common, self.rows);
         let database = session.folder().join("preloaded.db");
-        preload(self.common.engine, &database, &data.workload)?;
+        preload(&data, &database)?;
         let Common { seed, value_bytes, .. } = self.common;
         let operations =
             Arc::new(Operations::generate(self.operations, self.rows, seed, value_bytes));
-        let load = Load { rows: operations.count(), batch: 1, limit: self.time_limit };
-        let data = Data { preloaded: Some(Preloaded { database, operations }), ..data };
-        session.run(&self.settings(), &data, |_| load)
+        let load = Load { rows: operations.count(), batch: 1, limit: self.seconds_limit };
+        let data = Data { mixed: Some((database, operations)), ..data };
+        session.run(&self.settings()?, &data, |_| load)
     }
-}
-
-/// Runs the experiment and returns the records, which are also in the folder of `options`.
-///
-/// # Errors
-/// As [`run_write`](crate::write::run_write).
-pub fn run_mixed(
-    options: &MixedOptions,
-    mut observe: impl FnMut(Event<'_>),
-) -> Result<Results, LabError> {
-    options.check()?;
-    let mut session = Session::begin(&options.common, &mut observe)?;
-    options.run(&mut session)?;
-    session.end()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Engine;
+    use crate::options::parse;
 
     #[test]
     fn only_async_has_a_window() {
-        let options = MixedOptions { in_flight: vec![10, 100], ..MixedOptions::default() };
-        let settings = options.settings();
+        let options: MixedOptions = parse("--in-flight 10,100").expect("parses");
+        let settings = options.settings().expect("measurable");
         assert_eq!(settings.len(), 4 + 2);
         assert!(settings.iter().all(|s| s.condition.is_async() || s.in_flight == 1));
     }
 
     #[test]
     fn senseless_options_are_refused_by_name() {
-        let refused = |change: fn(&mut MixedOptions), named: &str| {
-            let mut options = MixedOptions::default();
-            change(&mut options);
-            let error = options.check().expect_err("refused").to_string();
+        for (line, named) in [
+            ("--operations 1", "--operations"),
+            ("--conditions shared", "shared is not"),
+            ("--conditions wal,wal", "twice"),
+            ("--engine postgres", "`web` for reads"),
+        ] {
+            let options = parse::<MixedOptions>(line).expect("parses");
+            let error = options.check().expect_err(line).to_string();
             assert!(error.contains(named), "{error}");
-        };
-        refused(|o| o.rows = 0, "--rows");
-        refused(|o| o.operations = 1, "--operations");
-        refused(|o| o.in_flight = vec![0], "--in-flight");
-        refused(|o| o.conditions = vec![Condition::Shared], "shared is not");
-        refused(|o| o.conditions = vec![Condition::Wal, Condition::Wal], "twice");
-        refused(|o| o.conditions.clear(), "nothing to measure");
-        refused(|o| o.common.engine = Engine::Postgres, "`bench web`");
-        MixedOptions::default().check().expect("the default is measurable");
+        }
+        parse::<MixedOptions>("--in-flight 0").expect_err("nothing outstanding");
+        parse::<MixedOptions>("--rows 0").expect_err("no rows");
+        parse::<MixedOptions>("").expect("parses").check().expect("the default is measurable");
     }
 }

@@ -3,37 +3,18 @@
 //! Directly, a call is a write that RocksDB syncs (or not, as the condition says); the writes of
 //! threads that wait at the same time RocksDB merges by itself.
 
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use groupcommit::Failure;
 use groupcommit::rocksdb::rocksdb::{DB, IteratorMode, Options, WriteBatch, WriteOptions};
 use groupcommit::rocksdb::{Database, Error, Snapshot, Transaction};
 use groupcommit::sqlite::Formation;
 
+use crate::adapter::{Adapter, Plain};
 use crate::condition::Condition;
-use crate::database::Counted;
-use crate::engine::{Adapter, Plain};
-use crate::error::{Cause, LabError};
-use crate::operations::Operations;
+use crate::error::Cause;
 use crate::setting::Setting;
-use crate::workload::Workload;
-
-/// RocksDB.
-#[derive(Debug)]
-pub(crate) enum Rocksdb {}
-
-/// The database, used directly.
-#[derive(Debug)]
-pub(crate) struct PlainRocksdb {
-    db: DB,
-    condition: Condition,
-}
-
-fn key(key: i64) -> [u8; 8] {
-    key.to_be_bytes()
-}
+use crate::workload::Batch;
 
 /// How the condition writes.
 pub(crate) fn write_options(condition: Condition) -> WriteOptions {
@@ -52,127 +33,70 @@ fn open(path: &Path) -> Result<DB, groupcommit::rocksdb::rocksdb::Error> {
     DB::open(&options, path)
 }
 
+/// The database, used directly.
+#[derive(Debug)]
+pub(crate) struct PlainRocksdb {
+    db: DB,
+    condition: Condition,
+}
+
 impl Plain for PlainRocksdb {
-    fn open(path: &Path, setting: &Setting) -> Result<Self, LabError> {
-        let db = open(path).map_err(LabError::database("open the database", path))?;
-        Ok(Self { db, condition: setting.condition })
+    fn open(path: &Path, setting: &Setting) -> Result<Self, Cause> {
+        Ok(Self { db: open(path)?, condition: setting.condition })
     }
 
-    fn transact(&self, _: usize, workload: &Workload, rows: Range<usize>) -> Result<(), Cause> {
+    fn write(&self, _: usize, batch: &Batch) -> Result<(), Cause> {
         let options = write_options(self.condition);
-        if rows.len() == 1 {
-            let (row, value) = (key(Workload::key(rows.start)), workload.value(rows.start));
-            return Ok(self.db.put_opt(row, value, &options)?);
+        if batch.len() == 1 {
+            let put =
+                |(key, value): (i64, &str)| self.db.put_opt(key.to_be_bytes(), value, &options);
+            return Ok(batch.rows().try_for_each(put)?);
         }
-        let mut batch = WriteBatch::default();
-        for index in rows {
-            batch.put(key(Workload::key(index)), workload.value(index));
-        }
-        Ok(self.db.write_opt(batch, &options)?)
+        let mut rows = WriteBatch::default();
+        batch.rows().for_each(|(key, value)| rows.put(key.to_be_bytes(), value));
+        Ok(self.db.write_opt(rows, &options)?)
     }
 
-    fn operate(&self, operations: &Operations, number: usize) -> Result<(), Cause> {
-        let row = key(operations.key(number));
-        if Operations::is_write(number) {
-            let options = write_options(self.condition);
-            return Ok(self.db.put_opt(row, operations.value(number), &options)?);
-        }
-        std::hint::black_box(self.db.get(row)?);
-        Ok(())
-    }
-
-    fn close(self, _: &Path) -> Result<(), LabError> {
+    fn read(&self, key: i64) -> Result<(), Cause> {
+        std::hint::black_box(self.db.get(key.to_be_bytes())?);
         Ok(())
     }
 }
+
+/// RocksDB.
+#[derive(Debug)]
+pub(crate) enum Rocksdb {}
 
 impl Adapter for Rocksdb {
     type Plain = PlainRocksdb;
     type Database = Database;
     type Error = Error;
 
-    fn open(
-        path: &Path,
-        formation: Formation,
-        flush_delay: Duration,
-    ) -> Result<Database, LabError> {
-        Database::options()
-            .formation(formation)
-            .flush_delay(flush_delay)
-            .open(path)
-            .map_err(LabError::database("open the database", path))
+    fn open(path: &Path, formation: Formation, delay: Duration) -> Result<Database, Cause> {
+        Ok(Database::options().formation(formation).flush_delay(delay).open(path)?)
     }
 
-    fn insert(
-        tx: &mut Transaction<'_>,
-        workload: &Workload,
-        rows: Range<usize>,
-    ) -> Result<(), Error> {
-        for index in rows {
-            tx.put(key(Workload::key(index)), workload.value(index))?;
-        }
-        Ok(())
+    fn write(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), Error> {
+        batch.rows().try_for_each(|(key, value)| tx.put(key.to_be_bytes(), value))
     }
 
-    fn write(
-        tx: &mut Transaction<'_>,
-        operations: &Operations,
-        number: usize,
-    ) -> Result<(), Error> {
-        tx.put(key(operations.key(number)), operations.value(number))
-    }
-
-    fn read(
-        database: &Database,
-        operations: &Operations,
-        number: usize,
-    ) -> Result<(), Failure<Error>> {
+    fn read(database: &Database, key: i64) -> Result<(), Cause> {
         let read = |snapshot: &Snapshot<'_>| {
-            let value = snapshot.get(key(operations.key(number)));
+            let value = snapshot.get(key.to_be_bytes());
             let value =
                 value.map_err(|source| Error::InTransaction { doing: "read a key", source })?;
             std::hint::black_box(value);
             Ok(())
         };
-        database.read(read)
+        Ok(database.read(read)?)
     }
 
-    fn preload(path: &Path, workload: &Workload) -> Result<(), LabError> {
-        let load = || {
-            let db = open(path)?;
-            let mut options = WriteOptions::default();
-            options.disable_wal(true);
-            for index in 0..workload.rows() {
-                db.put_opt(key(Workload::key(index)), workload.value(index), &options)?;
-            }
-            db.flush()
-        };
-        load().map_err(LabError::database("fill the database", path))
-    }
-
-    fn count_rows(path: &Path) -> Result<Counted, LabError> {
-        let mut counted = Counted { rows: 0, key_sum: 0 };
-        Self::for_each_row(path, &mut |key, _| {
-            counted.rows += 1;
-            counted.key_sum += i128::from(key);
-        })?;
-        Ok(counted)
-    }
-
-    fn for_each_row(path: &Path, each: &mut dyn FnMut(i64, &str)) -> Result<(), LabError> {
-        let mut look = || -> Result<(), Cause> {
-            let db = open(path)?;
-            for row in db.iterator(IteratorMode::Start) {
-                let (key, value) = row?;
-                each(i64::from_be_bytes((*key).try_into()?), str::from_utf8(&value)?);
-            }
-            Ok(())
-        };
-        look().map_err(|source| LabError::Database {
-            action: "look at the rows of",
-            path: path.to_owned(),
-            source,
-        })
+    fn for_each_row(path: &Path, each: &mut dyn FnMut(i64, &str)) -> Result<(), Cause> {
+        for row in open(path)?.iterator(IteratorMode::Start) {
+            let (key, value) = row?;
+            each(i64::from_be_bytes((*key).try_into()?), str::from_utf8(&value)?);
+        }
+        Ok(())
     }
 }
 
@@ -181,34 +105,31 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::engine::Grouped;
+    use crate::adapter::{Counted, Grouped, Subject as _};
     use crate::setting::Task;
-
-    const SETTING: Setting = Setting {
-        task: Task::Write,
-        condition: Condition::Sync,
-        batch: 1,
-        in_flight: 1,
-        threads: 1,
-        flush_delay: Duration::ZERO,
-    };
+    use crate::workload::Workload;
 
     #[test]
     fn every_way_writes_the_same_rows() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lab.db");
-        let workload = Arc::new(Workload::generate(40, 1));
+        let workload = Arc::new(Workload::generate(40, 1, 36));
+        let setting = |condition| Setting::of(Task::Write, condition, 1, 1, 1);
         for (condition, first) in [(Condition::Sync, 0), (Condition::NoWal, 10)] {
-            let setting = Setting { condition, ..SETTING };
-            let plain = <PlainRocksdb as Plain>::open(&path, &setting).expect("creates");
-            plain.transact(0, &workload, first..first + 1).expect("one row");
-            plain.transact(1, &workload, first + 1..first + 10).expect("a batch");
-            plain.close(&path).expect("closes");
+            let plain = <PlainRocksdb as Plain>::open(&path, &setting(condition)).expect("creates");
+            Plain::write(&plain, 0, &workload.batch(first..first + 1)).expect("one row");
+            Plain::write(&plain, 1, &workload.batch(first + 1..first + 10)).expect("a batch");
+            Plain::close(plain).expect("closes");
         }
-        let grouped = Grouped::<Rocksdb>::open(&path, &workload, &SETTING).expect("opens");
-        grouped.transact(20..30).expect("commits");
-        grouped.submit(30..40).wait().expect("commits");
-        grouped.close(&path).expect("closes");
+        for (condition, rows) in
+            [(Condition::GroupcommitBlocking, 20..30), (Condition::GroupcommitAsync, 30..40)]
+        {
+            let grouped = Grouped::<Rocksdb>::open(&path, &setting(condition)).expect("opens");
+            let ticket = grouped.write(0, workload.batch(rows)).expect("submits");
+            assert_eq!(ticket.is_some(), condition.is_async());
+            ticket.map_or(Ok(()), |ticket| grouped.wait(ticket)).expect("commits");
+            grouped.close().expect("closes");
+        }
         let counted = Rocksdb::count_rows(&path).expect("counts");
         assert_eq!(counted, Counted { rows: 40, key_sum: Workload::key_sum(40) });
         let mut values = Vec::new();

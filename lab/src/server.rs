@@ -1,10 +1,98 @@
-//! A place of its own on a server for what is measured: a schema that is dropped at the end.
+//! Servers: a schema for what is measured, which is dropped at the end, and many connections that are
+//! used directly.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::{path::Path, sync::Mutex, sync::PoisonError};
 
 use groupcommit::sql::{Database, Engine, Statement, StatementsFailure, Value, without_password};
 
 use crate::error::LabError;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::{
+    adapter::{Counted, Plain},
+    client::{Blocking as _, Client, Lane},
+    error::Cause,
+    setting::Setting,
+    workload::Batch,
+};
+
+/// In which words a server writes rows, and with which client.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) trait Dialect: Send + Sync + 'static {
+    type Client: Client;
+    const CREATE_TABLE: &'static str;
+    const INSERT: &'static str;
+}
+
+/// The URL that stands for a path.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn url(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+/// Creates the table of the experiments.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn create_table<D: Dialect>(path: &Path) -> Result<(), Cause> {
+    Lane::<D::Client>::connect(url(path))?.run(D::CREATE_TABLE, &[], None).map(drop)
+}
+
+/// Counts the rows of the table.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn count_rows(path: &Path) -> Result<Counted, Cause> {
+    let database = Database::connect(url(path))?;
+    let count = |sql: String| match database
+        .read(&Statement::new(sql, []))?
+        .rows
+        .first()
+        .map(|row| &row[0])
+    {
+        Some(&Value::Int(count)) => Ok(count),
+        other => Err(Cause::from(format!("the server answered {other:?}"))),
+    };
+    let rows = count("SELECT count(*) FROM t".to_owned())?.cast_unsigned();
+    // The sum of integers is not one.
+    let key_sum =
+        count(format!("SELECT CAST(coalesce(sum(k), 0) AS {}) FROM t", integer(&database)))?;
+    database.close()?;
+    Ok(Counted { rows, key_sum: key_sum.into() })
+}
+
+/// The type that a sum of integers is cast to.
+pub(crate) fn integer(database: &Database) -> &'static str {
+    if database.engine() == Engine::Mysql { "SIGNED" } else { "BIGINT" }
+}
+
+/// A connection for each thread, used directly.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) struct PlainServer<D: Dialect> {
+    connections: Vec<Mutex<Lane<D::Client>>>,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl<D: Dialect> Plain for PlainServer<D> {
+    fn open(path: &Path, setting: &Setting) -> Result<Self, Cause> {
+        create_table::<D>(path)?;
+        let connect = |_| Lane::connect(url(path)).map(Mutex::new);
+        Ok(Self { connections: (0..setting.threads).map(connect).collect::<Result<_, _>>()? })
+    }
+
+    fn write(&self, thread: usize, batch: &Batch) -> Result<(), Cause> {
+        let lane = &self.connections[thread % self.connections.len()];
+        let lane = &mut *lane.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_alone = batch.len() == 1;
+        if !is_alone {
+            lane.run("BEGIN", &[], None)?;
+        }
+        for (key, value) in batch.rows() {
+            lane.run(D::INSERT, &[key], Some(value))?;
+        }
+        if !is_alone {
+            lane.run("COMMIT", &[], None)?;
+        }
+        Ok(())
+    }
+}
 
 /// A schema on a server.
 #[derive(Debug)]

@@ -9,19 +9,21 @@
 //! 3. The records are saved every second or measurement, whichever takes longer, so that an
 //!    interrupted run keeps what it has.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use groupcommit::sql::without_password;
+
 use crate::driver::Load;
-use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::LabError;
+use crate::file_system::settle;
 use crate::measure::{Data, Trial, measure};
 use crate::measurement::{Measurement, Results};
+use crate::options::Common;
 use crate::server::{self, Schema};
 use crate::setting::Setting;
-use crate::workload::{VALUE_CHARS, Workload};
 
 /// Transactions of a warm-up at most, and how long it may take: so long, or so large a share of a
 /// short measurement.
@@ -32,102 +34,46 @@ const WARM_UP_SHARE: u32 = 3;
 /// Records are saved at most so often, and at the end.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
-/// Where an experiment leaves its records, and what it shares with all others.
-#[derive(Debug, Clone)]
-pub struct Common {
-    /// What is measured.
-    pub engine: Engine,
-    /// Bytes of each value.
-    pub value_bytes: usize,
-    /// Of a server: where it is.
-    pub url: Option<String>,
-    /// How often each setting is measured.
-    pub repeats: usize,
-    /// The folder for the records; created when missing, earlier records in it are replaced.
-    pub out: PathBuf,
-    /// The folder for the databases, which are removed afterwards; `out` when `None`.
-    pub database_folder: Option<PathBuf>,
-    /// Determines the values of the rows, the keys and the arrivals.
-    pub seed: u64,
-    /// Added to every flush; each is measured. Zero is the disk as it is.
-    pub flush_delays: Vec<Duration>,
-    /// For the record.
-    pub command_line: String,
+/// One experiment with its options.
+pub trait Experiment {
+    /// What it shares with the others.
+    fn common(&self) -> &Common;
+
+    /// Whether its options can be measured.
+    ///
+    /// # Errors
+    /// When they contradict each other, or do not exist on the engine.
+    fn check(&self) -> Result<(), LabError>;
+
+    /// Measures into `session`.
+    ///
+    /// # Errors
+    /// As [`run`].
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError>;
 }
 
-impl Default for Common {
-    fn default() -> Self {
-        Self {
-            engine: Engine::Sqlite,
-            value_bytes: VALUE_CHARS,
-            url: None,
-            repeats: 3,
-            out: PathBuf::from("bench-results"),
-            database_folder: None,
-            seed: 1,
-            flush_delays: vec![Duration::ZERO],
-            command_line: String::new(),
-        }
+/// Runs experiments into the folder of the first, and returns the records that are in it.
+///
+/// # Errors
+/// When the options make no sense, a folder or the server cannot be used, a transaction is not
+/// committed, or the rows found at the end are not the rows acknowledged. Earlier records are kept in
+/// the folder, and in the last case the one in doubt is the last of them.
+pub fn run(
+    experiments: &[&dyn Experiment],
+    mut observe: impl FnMut(Event<'_>),
+) -> Result<Results, LabError> {
+    let Some(first) = experiments.first() else {
+        return Err(LabError::Options("nothing to measure".to_owned()));
+    };
+    for experiment in experiments {
+        experiment.common().check()?;
+        experiment.check()?;
     }
-}
-
-impl Common {
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        self.engine.check()?;
-        if self.engine.is_server() && self.url.is_none() {
-            return Err(LabError::Options(format!(
-                "give the URL of a server with {} with --url; `cargo xtask servers start` starts one",
-                self.engine.title()
-            )));
-        }
-        at_least_one("repeat", self.repeats)?;
-        at_least_one("value-bytes", self.value_bytes)?;
-        if self.engine != Engine::Sqlite && self.flush_delays.iter().any(|delay| !delay.is_zero()) {
-            return Err(LabError::Options(format!(
-                "--flush-delay cannot delay the flushes that {} does itself; measure without it",
-                self.engine.title()
-            )));
-        }
-        if self.flush_delays.is_empty() {
-            return Err(LabError::Options("--flush-delay is empty; give 0 for none".to_owned()));
-        }
-        Ok(())
+    let mut session = Session::begin(first.common(), &mut observe)?;
+    for experiment in experiments {
+        experiment.measure(&mut session)?;
     }
-
-    /// So many rows, generated.
-    pub(crate) fn workload(&self, rows: usize) -> Workload {
-        Workload::of_bytes(rows, self.seed, self.value_bytes)
-    }
-
-    /// `settings`, with each of the flush delays.
-    pub(crate) fn delayed(&self, settings: &[Setting]) -> Vec<Setting> {
-        let with =
-            |&flush_delay| settings.iter().map(move |&setting| Setting { flush_delay, ..setting });
-        self.flush_delays.iter().flat_map(with).collect()
-    }
-}
-
-/// Refuses a zero of the option `name`.
-pub(crate) fn at_least_one(name: &str, value: usize) -> Result<(), LabError> {
-    if value == 0 {
-        return Err(LabError::Options(format!("--{name} must be at least 1")));
-    }
-    Ok(())
-}
-
-/// Refuses an empty list, and a setting that is there twice.
-pub(crate) fn check_settings(settings: &[Setting]) -> Result<(), LabError> {
-    if settings.is_empty() {
-        return Err(LabError::Options("nothing to measure: a list of values is empty".to_owned()));
-    }
-    for (index, setting) in settings.iter().enumerate() {
-        if settings[..index].contains(setting) {
-            return Err(LabError::Options(format!(
-                "{setting} is asked for twice; name each value once, and use --repeat to measure it more often"
-            )));
-        }
-    }
-    Ok(())
+    session.end()
 }
 
 /// What a run tells while it goes on.
@@ -159,7 +105,7 @@ pub enum Event<'a> {
 }
 
 /// A run of one or several experiments into one folder of records.
-pub(crate) struct Session<'a> {
+pub struct Session<'a> {
     common: &'a Common,
     databases: tempfile::TempDir,
     results: Results,
@@ -173,19 +119,19 @@ impl<'a> Session<'a> {
         common: &'a Common,
         observe: &'a mut dyn FnMut(Event<'_>),
     ) -> Result<Self, LabError> {
-        common.check()?;
-        fs::create_dir_all(&common.out).map_err(LabError::io("create the folder", &common.out))?;
-        let parent = common.database_folder.as_ref().unwrap_or(&common.out);
-        fs::create_dir_all(parent).map_err(LabError::io("create the folder", parent))?;
+        for folder in [common.out.as_path(), common.database_folder()] {
+            fs::create_dir_all(folder).map_err(LabError::io("create the folder", folder))?;
+        }
+        let parent = common.database_folder();
         let databases = tempfile::Builder::new()
             .prefix("databases-")
             .tempdir_in(parent)
             .map_err(LabError::io("create a folder in", parent))?;
         settle(databases.path())?;
-        let server = common.url.as_deref().filter(|_| common.engine.is_server());
-        let server = server.map(server::describe).transpose()?;
-        let environment =
-            Environment::record(databases.path(), common.command_line.clone(), server)?;
+        let server = common.server().map(server::describe).transpose()?;
+        let words = std::env::args().map(|word| without_password(&word));
+        let command_line = words.collect::<Vec<_>>().join(" ");
+        let environment = Environment::record(databases.path(), command_line, server)?;
         observe(Event::Prepared(&environment, databases.path()));
         let results = Results { title: None, environment, measurements: Vec::new() };
         Ok(Self { common, databases, results, saved: None, observe })
@@ -201,44 +147,63 @@ impl<'a> Session<'a> {
         &self.results.measurements
     }
 
-    /// Measures every setting, as often as asked for.
+    /// Has every setting warmed up, with `None`, and then measured as often as asked for, with the
+    /// number of the repeat.
+    pub(crate) fn rounds(
+        &mut self,
+        settings: &[Setting],
+        mut measure: impl FnMut(&mut Self, &Setting, Option<usize>) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        for setting in settings {
+            self.tell(Event::Warming(setting));
+            measure(self, setting, None)?;
+        }
+        let count = settings.len() * self.common.repeat;
+        for repeat in 1..=self.common.repeat {
+            for (index, setting) in settings.iter().enumerate() {
+                let number = (repeat - 1) * settings.len() + index + 1;
+                self.tell(Event::Started { setting, number, count });
+                measure(self, setting, Some(repeat))?;
+            }
+        }
+        self.save()
+    }
+
+    /// Measures every setting with `data`.
     pub(crate) fn run(
         &mut self,
         settings: &[Setting],
         data: &Data,
         load: impl Fn(&Setting) -> Load,
     ) -> Result<(), LabError> {
-        for setting in settings {
-            (self.observe)(Event::Warming(setting));
+        self.rounds(settings, |session, setting, repeat| {
             let load = load(setting);
-            let rows = load.rows.min(setting.batch.saturating_mul(WARM_UP_TRANSACTIONS));
-            let load = Load { rows, limit: WARM_UP_LIMIT.min(load.limit / WARM_UP_SHARE), ..load };
-            measure_in(self.folder(), self.common, setting, data, load, &mut |_, _| {})?;
-        }
-        let count = settings.len() * self.common.repeats;
-        for repeat in 1..=self.common.repeats {
-            for (index, setting) in settings.iter().enumerate() {
-                let number = (repeat - 1) * settings.len() + index + 1;
-                (self.observe)(Event::Started { setting, number, count });
-                let observe = &mut self.observe;
-                let mut running = |rows, elapsed| observe(Event::Running { rows, elapsed });
-                let folder = self.databases.path();
-                let trial =
-                    measure_in(folder, self.common, setting, data, load(setting), &mut running)?;
-                self.results.measurements.push(trial.to_measurement(setting, repeat));
-                if self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
-                    self.save()?;
-                }
-                if let Err(doubt) = trial.verify(setting) {
-                    self.save()?;
-                    return Err(doubt);
-                }
-                if let Some(measurement) = self.results.measurements.last() {
-                    (self.observe)(Event::Finished(measurement));
-                }
+            let Some(repeat) = repeat else {
+                let rows = load.rows.min(setting.batch.saturating_mul(WARM_UP_TRANSACTIONS));
+                let limit = WARM_UP_LIMIT.min(load.limit / WARM_UP_SHARE);
+                let load = Load { rows, limit, ..load };
+                let (folder, common) = (session.folder(), session.common);
+                return measure_in(folder, common, setting, data, load, &mut |_, _| {}).map(drop);
+            };
+            let Session { observe, .. } = session;
+            let mut running = |rows, elapsed| observe(Event::Running { rows, elapsed });
+            let trial = measure_in(
+                session.databases.path(),
+                session.common,
+                setting,
+                data,
+                load,
+                &mut running,
+            )?;
+            session.results.measurements.push(trial.to_measurement(setting, repeat));
+            let doubt = trial.verify(setting);
+            if doubt.is_err() || session.saved.is_none_or(|saved| saved.elapsed() >= SAVE_EVERY) {
+                session.save()?;
             }
-        }
-        self.save()
+            doubt?;
+            session.tell_finished();
+            Ok(())
+        })
     }
 
     /// Tells what goes on.
@@ -246,13 +211,17 @@ impl<'a> Session<'a> {
         (self.observe)(event);
     }
 
-    /// Keeps a record that was made elsewhere.
-    pub(crate) fn keep(&mut self, measurement: Measurement) -> Result<(), LabError> {
-        self.results.measurements.push(measurement);
-        self.save()?;
+    fn tell_finished(&mut self) {
         if let Some(measurement) = self.results.measurements.last() {
             (self.observe)(Event::Finished(measurement));
         }
+    }
+
+    /// Keeps a record that was made and verified elsewhere.
+    pub(crate) fn keep(&mut self, measurement: Measurement) -> Result<(), LabError> {
+        self.results.measurements.push(measurement);
+        self.save()?;
+        self.tell_finished();
         Ok(())
     }
 
@@ -264,7 +233,7 @@ impl<'a> Session<'a> {
 
     /// Removes the databases and hands the records over, which are also in the folder.
     pub(crate) fn end(self) -> Result<Results, LabError> {
-        let parent = self.common.database_folder.as_ref().unwrap_or(&self.common.out);
+        let parent = self.common.database_folder();
         self.databases.close().map_err(LabError::io("remove the databases in", parent))?;
         Ok(self.results)
     }
@@ -279,7 +248,7 @@ fn measure_in(
     load: Load,
     running: &mut dyn FnMut(usize, Duration),
 ) -> Result<Trial, LabError> {
-    if let Some(url) = common.url.as_ref().filter(|_| common.engine.is_server()) {
+    if let Some(url) = common.server() {
         let schema = Schema::create(url)?;
         let trial = measure(setting, data, load, Path::new(schema.url()), running)?;
         schema.drop_all()?;
@@ -289,17 +258,4 @@ fn measure_in(
     let trial = measure(setting, data, load, &own.path().join("lab.db"), running)?;
     own.close().map_err(LabError::io("remove the database in", folder))?;
     Ok(trial)
-}
-
-/// Waits until what was written before has reached the disk, so that nobody pays for it later.
-pub(crate) fn settle(folder: &Path) -> Result<(), LabError> {
-    #[cfg(target_os = "linux")]
-    File::open(folder)
-        .and_then(|folder| rustix::fs::syncfs(folder).map_err(Into::into))
-        .map_err(LabError::io("flush the file system of", folder))?;
-    #[cfg(not(target_os = "linux"))]
-    File::open(folder)
-        .map(|_| rustix::fs::sync())
-        .map_err(LabError::io("flush the file system of", folder))?;
-    Ok(())
 }

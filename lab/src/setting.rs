@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use crate::condition::Condition;
 use crate::engine::Engine;
 
@@ -24,7 +26,8 @@ pub struct Setting {
 }
 
 /// What the callers do, which names the experiment.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Task {
     /// Write rows.
     Write,
@@ -46,7 +49,8 @@ pub enum Task {
 }
 
 /// What is done with RocksDB's log on or off, by the names of RocksDB's own benchmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Benchmark {
     /// Write keys in ascending order.
     Fillseq,
@@ -63,32 +67,30 @@ impl Benchmark {
     /// The name in options, records and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fillseq => "fillseq",
-            Self::Fillrandom => "fillrandom",
-            Self::Readrandom => "readrandom",
-        }
+        self.into()
     }
 }
 
 /// How much there is to do besides, or at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum WebLoad {
     /// Nothing else runs.
     Normal,
     /// The machine's processors are kept busy besides.
     High,
     /// All requests arrive at the same moment.
+    #[strum(serialize = "at once")]
     AtOnce,
 }
 
-/// What takes a query its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a query spends its time on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Queries {
-    /// A processor of the database, which here is one of this machine's.
+    /// Work for the database's processor, which here is one of this machine's
     Work,
-    /// Waiting in the server, as for a disk, or as where the database has processors enough of its
-    /// own.
+    /// Waiting in the server, as for a disk
     Wait,
 }
 
@@ -99,25 +101,13 @@ impl Queries {
     /// The name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Work => "work",
-            Self::Wait => "wait",
-        }
+        self.into()
     }
 
     /// What there is on `engine`.
     #[must_use]
     pub fn of(engine: Engine) -> &'static [Self] {
         if engine.is_server() { &Self::ALL } else { &[Self::Work] }
-    }
-}
-
-impl std::str::FromStr for Queries {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|queries| queries.name() == name);
-        known.ok_or_else(|| format!("`{name}` is neither work nor wait"))
     }
 }
 
@@ -137,11 +127,7 @@ impl WebLoad {
     /// The load alone.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::High => "high",
-            Self::AtOnce => "at once",
-        }
+        self.into()
     }
 }
 
@@ -170,20 +156,26 @@ impl Task {
     /// The experiment's name in the records.
     #[must_use]
     pub fn experiment(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Mixed => "mixed",
-            Self::Threads => "threads",
-            Self::Wal(_) => "wal",
-            Self::Web(..) => "web",
-            Self::Load { .. } => "load",
-        }
+        self.into()
     }
 }
 
 impl Grouping {
     /// How long a group of fixed size waits for members that may never come.
     pub const PATIENCE: Duration = Duration::from_millis(10);
+}
+
+impl Setting {
+    /// On the disk as it is.
+    pub(crate) fn of(
+        task: Task,
+        condition: Condition,
+        batch: usize,
+        in_flight: usize,
+        threads: usize,
+    ) -> Self {
+        Self { task, condition, batch, in_flight, threads, flush_delay: Duration::ZERO }
+    }
 }
 
 impl fmt::Display for Grouping {

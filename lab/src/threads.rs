@@ -7,118 +7,95 @@
 
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::condition::Condition;
 use crate::driver::Load;
-use crate::engine::Engine;
 use crate::error::LabError;
 use crate::measure::Data;
-use crate::measurement::Results;
-use crate::session::{Common, Event, Session, at_least_one, check_settings};
+use crate::options::{Common, at_least_one, check_settings, seconds};
+use crate::session::{Experiment, Session};
 use crate::setting::{Setting, Task};
 
-/// What to measure, and where.
-#[derive(Debug, Clone)]
+/// What to measure.
+#[derive(Debug, Clone, Args)]
 pub struct ThreadsOptions {
-    /// Numbers of threads, one setting each.
+    /// Numbers of threads [default: 1,2,4,8,16,32,64,128,256; up to 64 on a server]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = at_least_one)]
     pub threads: Vec<usize>,
-    /// Documents at most, in each measurement.
+
+    /// Documents to insert at most, in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = at_least_one)]
     pub rows: usize,
-    /// After this long a measurement submits no more.
-    pub time_limit: Duration,
-    /// Which of [`Condition::of_threads`].
+
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true)]
     pub conditions: Vec<Condition>,
-    /// Repeats, folders, seed, flush delays.
+
+    /// End a measurement after this many seconds
+    #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
+    pub seconds_limit: Duration,
+
+    /// What every experiment takes
+    #[command(flatten)]
     pub common: Common,
 }
 
-impl Default for ThreadsOptions {
-    fn default() -> Self {
-        Self {
-            threads: Self::threads_of(Engine::Sqlite),
-            rows: 1_000_000,
-            time_limit: Duration::from_secs(3),
-            conditions: Condition::THREADS.to_vec(),
-            common: Common::default(),
-        }
-    }
-}
-
 impl ThreadsOptions {
-    /// Numbers of threads: powers of two up to 256; on a server up to 64, each of which may have a
-    /// connection of its own, and a server takes about a hundred unless it was told otherwise.
-    #[must_use]
-    pub fn threads_of(engine: Engine) -> Vec<usize> {
+    fn settings(&self) -> Result<Vec<Setting>, LabError> {
+        let engine = self.common.engine();
+        let conditions =
+            Condition::choose(&self.conditions, Condition::of_threads(engine), "threads")?;
+        // Each thread may have a connection, and a server takes about a hundred.
         let most = if engine.is_server() { 6 } else { 8 };
-        (0..=most).map(|power| 1 << power).collect()
-    }
-
-    /// Whether the options can be measured.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        at_least_one("rows", self.rows)?;
-        self.threads.iter().try_for_each(|&threads| at_least_one("threads", threads))?;
-        Condition::check_all(
-            &self.conditions,
-            Condition::of_threads(self.common.engine),
-            "threads",
-        )?;
-        self.common.check()?;
-        check_settings(&self.settings())
-    }
-
-    fn settings(&self) -> Vec<Setting> {
-        let mut settings = Vec::new();
-        for &threads in &self.threads {
-            settings.extend(self.conditions.iter().map(|&condition| Setting {
-                task: Task::Threads,
-                condition,
-                batch: 1,
-                in_flight: threads,
-                threads,
-                flush_delay: Duration::ZERO,
-            }));
-        }
-        self.common.delayed(&settings)
-    }
-
-    /// Measures into `session`.
-    pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data = Data::rows(&self.common, self.rows);
-        let load = Load { rows: self.rows, batch: 1, limit: self.time_limit };
-        session.run(&self.settings(), &data, |_| load)
+        let all = (0..=most).map(|power| 1 << power).collect();
+        let threads = if self.threads.is_empty() { all } else { self.threads.clone() };
+        let setting = |threads| {
+            let of = move |&condition| Setting::of(Task::Threads, condition, 1, threads, threads);
+            conditions.iter().map(of)
+        };
+        Ok(self.common.delayed(&threads.into_iter().flat_map(setting).collect::<Vec<_>>()))
     }
 }
 
-/// Runs the experiment and returns the records, which are also in the folder of `options`.
-///
-/// # Errors
-/// As [`run_write`](crate::write::run_write).
-pub fn run_threads(
-    options: &ThreadsOptions,
-    mut observe: impl FnMut(Event<'_>),
-) -> Result<Results, LabError> {
-    options.check()?;
-    let mut session = Session::begin(&options.common, &mut observe)?;
-    options.run(&mut session)?;
-    session.end()
+impl Experiment for ThreadsOptions {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        check_settings(&self.settings()?)
+    }
+
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+        let data = Data::rows(&self.common, self.rows);
+        let load = Load { rows: self.rows, batch: 1, limit: self.seconds_limit };
+        session.run(&self.settings()?, &data, |_| load)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse;
 
     #[test]
     fn the_default_goes_from_1_to_256_threads_under_three_conditions() {
-        let settings = ThreadsOptions::default().settings();
+        let options: ThreadsOptions = parse("").expect("parses");
+        let settings = options.settings().expect("measurable");
         assert_eq!(settings.len(), 9 * 3);
         assert_eq!((settings[0].threads, settings[26].threads), (1, 256));
+        options.check().expect("the default is measurable");
+        let server: ThreadsOptions = parse("--engine postgres").expect("parses");
+        let settings = server.settings().expect("measurable");
+        assert!(settings.iter().all(|setting| setting.threads <= 64));
     }
 
     #[test]
     fn conditions_of_other_experiments_are_refused() {
-        let options =
-            ThreadsOptions { conditions: vec![Condition::Wal], ..ThreadsOptions::default() };
+        let options: ThreadsOptions = parse("--conditions wal").expect("parses");
         let error = options.check().expect_err("refused").to_string();
         assert!(error.contains("wal is not") && error.contains("merged"), "{error}");
-        ThreadsOptions::default().check().expect("the default is measurable");
+        parse::<ThreadsOptions>("--threads 0").expect_err("no thread");
     }
 }

@@ -15,123 +15,110 @@ mod fill;
 
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::condition::Condition;
 use crate::engine::Engine;
 use crate::error::LabError;
-use crate::measurement::Results;
-use crate::session::{Common, Event, Session, at_least_one, check_settings};
+use crate::options::{Common, at_least_one, check_settings, seconds};
+use crate::session::{Experiment, Session};
 use crate::setting::{Benchmark, Setting, Task};
 
 /// Bytes of a key, as in RocksDB's own benchmark.
 pub const KEY_BYTES: usize = 16;
 
-/// What to measure, and where. The default is the published experiment.
-#[derive(Debug, Clone)]
+/// What to measure. The default is the published experiment.
+#[derive(Debug, Clone, Args)]
+#[command(
+    mut_arg("engine", |arg| arg.default_value("rocksdb").hide(true)),
+    mut_arg("value_bytes", |arg| arg.default_value("100").help("Bytes of each value, half of them compressible")),
+    mut_arg("repeat", |arg| arg.default_value("10")),
+    mut_arg("url", |arg| arg.hide(true)),
+    mut_arg("flush_delay", |arg| arg.hide(true))
+)]
 pub struct WalOptions {
-    /// Entries to write, and to read.
+    /// Entries to write, and to read, in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = at_least_one)]
     pub rows: usize,
-    /// Tickets outstanding, through groupcommit.
+
+    /// Tickets outstanding, for `groupcommit`
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = at_least_one)]
     pub in_flight: usize,
-    /// Which of [`Condition::WAL`].
+
+    /// Conditions to measure [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true)]
     pub conditions: Vec<Condition>,
-    /// After this long a measurement submits no more, and records what it has.
-    pub time_limit: Duration,
-    /// Repeats, folders, seed. The published mean is over 10 repeats.
+
+    /// End a measurement after this many seconds, with the entries written by then
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub seconds_limit: Duration,
+
+    /// What every experiment takes
+    #[command(flatten)]
     pub common: Common,
 }
 
-impl Default for WalOptions {
-    fn default() -> Self {
-        Self {
-            rows: 1_000_000,
-            in_flight: 1_000,
-            conditions: Condition::WAL.to_vec(),
-            time_limit: Duration::from_secs(10),
-            common: Common {
-                engine: Engine::Rocksdb,
-                value_bytes: 100,
-                repeats: 10,
-                ..Common::default()
-            },
-        }
-    }
-}
-
 impl WalOptions {
-    /// Whether the options can be measured.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        at_least_one("rows", self.rows)?;
-        at_least_one("in-flight", self.in_flight)?;
-        Condition::check_all(&self.conditions, &Condition::WAL, "wal")?;
-        if self.common.flush_delays.iter().any(|delay| !delay.is_zero()) {
-            return Err(LabError::Options(
-                "RocksDB's own flushes cannot be delayed; leave --flush-delay out".to_owned(),
-            ));
-        }
-        self.common.check()?;
-        check_settings(&self.settings())
-    }
-
     /// Every combination to be measured, in the order of one round.
-    fn settings(&self) -> Vec<Setting> {
-        let of = |&condition: &Condition| {
+    fn settings(&self) -> Result<Vec<Setting>, LabError> {
+        let of = |condition: Condition| {
             let in_flight = if condition.is_grouped() { self.in_flight } else { 1 };
-            Benchmark::ALL.map(move |benchmark| Setting {
-                task: Task::Wal(benchmark),
-                condition,
-                batch: 1,
-                in_flight: if benchmark == Benchmark::Readrandom { 1 } else { in_flight },
-                threads: 1,
-                flush_delay: Duration::ZERO,
+            Benchmark::ALL.map(move |benchmark| {
+                let in_flight = if benchmark == Benchmark::Readrandom { 1 } else { in_flight };
+                Setting::of(Task::Wal(benchmark), condition, 1, in_flight, 1)
             })
         };
-        self.conditions.iter().flat_map(of).collect()
+        let conditions = Condition::choose(&self.conditions, &Condition::WAL, "wal")?;
+        Ok(conditions.into_iter().flat_map(of).collect())
     }
 }
 
-/// Runs the experiment and returns the records, which are also in the folder of `options`.
-///
-/// # Errors
-/// As [`run_write`](crate::write::run_write); and when this program was built without RocksDB.
-pub fn run_wal(
-    options: &WalOptions,
-    mut observe: impl FnMut(Event<'_>),
-) -> Result<Results, LabError> {
-    options.check()?;
-    Engine::Rocksdb.check()?;
-    #[cfg(feature = "rocksdb")]
-    {
-        let mut session = Session::begin(&options.common, &mut observe)?;
-        fill::run(options, &options.settings(), &mut session)?;
-        session.end()
+impl Experiment for WalOptions {
+    fn common(&self) -> &Common {
+        &self.common
     }
+
+    fn check(&self) -> Result<(), LabError> {
+        if self.common.engine() != Engine::Rocksdb {
+            return Err(LabError::Options("`wal` is measured on RocksDB alone".to_owned()));
+        }
+        check_settings(&self.settings()?)
+    }
+
+    #[cfg(feature = "rocksdb")]
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+        fill::run(self, &self.settings()?, session)
+    }
+
     #[cfg(not(feature = "rocksdb"))]
-    Session::begin(&options.common, &mut observe)?.end()
+    fn measure(&self, _: &mut Session<'_>) -> Result<(), LabError> {
+        Engine::Rocksdb.check()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse;
 
     #[test]
     fn every_condition_runs_every_benchmark() {
-        let settings = WalOptions::default().settings();
+        let options: WalOptions = parse("").expect("parses");
+        let settings = options.settings().expect("measurable");
         assert_eq!(settings.len(), 4 * 3);
         assert_eq!(settings.iter().filter(|setting| setting.in_flight == 1_000).count(), 2);
         assert_eq!(settings[0].to_string(), "wal, no-wal, fillseq");
+        options.check().expect("the default is measurable");
+        let Common { value_bytes, repeat, .. } = options.common;
+        assert_eq!((value_bytes, repeat), (100, 10));
     }
 
     #[test]
     fn senseless_options_are_refused_by_name() {
-        let refused = |change: fn(&mut WalOptions), named: &str| {
-            let mut options = WalOptions::default();
-            change(&mut options);
-            let error = options.check().expect_err("refused").to_string();
-            assert!(error.contains(named), "{error}");
-        };
-        refused(|o| o.rows = 0, "--rows");
-        refused(|o| o.in_flight = 0, "--in-flight");
-        refused(|o| o.conditions = vec![Condition::Wal], "wal is not");
-        refused(|o| o.common.flush_delays = vec![Duration::from_millis(1)], "--flush-delay");
+        parse::<WalOptions>("--rows 0").expect_err("no rows");
+        parse::<WalOptions>("--in-flight 0").expect_err("nothing outstanding");
+        let check = |line| parse::<WalOptions>(line).expect("parses").check().expect_err(line);
+        assert!(check("--conditions wal").to_string().contains("wal is not"));
+        assert!(check("--engine sqlite").to_string().contains("RocksDB"));
     }
 }

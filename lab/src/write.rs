@@ -3,163 +3,135 @@
 
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::condition::Condition;
 use crate::driver::{Load, submitting_threads};
 use crate::engine::Engine;
 use crate::error::LabError;
 use crate::measure::Data;
-use crate::measurement::Results;
-use crate::session::{Common, Event, Session, at_least_one, check_settings};
+use crate::options::{Common, at_least_one, check_settings, seconds};
+use crate::session::{Experiment, Session};
 use crate::setting::{Setting, Task};
 
-/// What to measure, and where. The default is the published experiment, three times.
-#[derive(Debug, Clone)]
+/// What to measure. The default is the published experiment, three times.
+#[derive(Debug, Clone, Args)]
 pub struct WriteOptions {
-    /// Rows to write in each measurement.
+    /// Rows to write in each measurement
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = at_least_one)]
     pub rows: usize,
-    /// Rows a transaction, one setting each.
-    pub batches: Vec<usize>,
-    /// Tickets outstanding, one setting each, for conditions whose callers do not block.
+
+    /// Rows a transaction [default: 1,10,100,1000; 1 for engines other than SQLite]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = at_least_one)]
+    pub batch: Vec<usize>,
+
+    /// Tickets outstanding, for `groupcommit-async`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000", value_parser = at_least_one)]
     pub in_flight: Vec<usize>,
-    /// Threads that submit, one setting each for conditions whose callers block; the others submit
-    /// from the first of these.
+
+    /// Threads that submit, for conditions whose callers block; `groupcommit-async` uses the first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = at_least_one)]
     pub threads: Vec<usize>,
-    /// Which conditions.
+
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true)]
     pub conditions: Vec<Condition>,
-    /// After this long a measurement submits no more, and records the rows it has.
-    pub time_limit: Duration,
-    /// Repeats, folders, seed, flush delays.
+
+    /// End a measurement after this many seconds, with the rows written by then
+    #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+    pub seconds_limit: Duration,
+
+    /// What every experiment takes
+    #[command(flatten)]
     pub common: Common,
 }
 
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            rows: 1_000_000,
-            batches: Self::batches_of(Engine::Sqlite),
-            in_flight: vec![1_000],
-            threads: vec![1],
-            conditions: Condition::ALL.to_vec(),
-            time_limit: Duration::from_mins(1),
-            common: Common::default(),
-        }
-    }
-}
-
 impl WriteOptions {
-    /// Rows a transaction: as published for SQLite; elsewhere single rows are set against batches
-    /// made by hand.
-    #[must_use]
-    pub fn batches_of(engine: Engine) -> Vec<usize> {
-        if engine == Engine::Sqlite { vec![1, 10, 100, 1_000] } else { vec![1] }
-    }
-
-    /// Whether the options can be measured.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        let refuse = |reason: String| Err(LabError::Options(reason));
-        at_least_one("rows", self.rows)?;
-        at_least_one("threads", self.threads.len())?;
-        self.threads.iter().try_for_each(|&threads| at_least_one("threads", threads))?;
-        self.batches.iter().try_for_each(|&batch| at_least_one("batch", batch))?;
-        self.in_flight.iter().try_for_each(|&in_flight| at_least_one("in-flight", in_flight))?;
-        Condition::check_all(&self.conditions, Condition::of_write(self.common.engine), "write")?;
-        self.common.check()?;
-        if self.time_limit.is_zero() {
-            return refuse("--seconds-limit must be more than 0".to_owned());
-        }
-        if let Some(batch) = self.batches.iter().find(|&&batch| batch > self.rows) {
-            return refuse(format!("--batch {batch} is more than --rows {} can fill", self.rows));
-        }
-        check_settings(&self.settings())
-    }
-
-    /// Measures into `session`.
-    pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let data = Data::rows(&self.common, self.rows);
-        session.run(&self.settings(), &data, |setting| Load {
-            rows: self.rows,
-            batch: setting.batch,
-            limit: self.time_limit,
-        })
-    }
-
     /// Every combination to be measured, in the order of one round.
-    fn settings(&self) -> Vec<Setting> {
+    fn settings(&self) -> Result<Vec<Setting>, LabError> {
+        let engine = self.common.engine();
+        let known = Condition::of_write(engine);
+        let conditions = Condition::choose(&self.conditions, known, "write")?;
         let mut settings = Vec::new();
-        let submitting = self.threads.first().copied().unwrap_or(1);
-        for &batch in &self.batches {
-            for &condition in &self.conditions {
-                let setting = |in_flight, threads| Setting {
-                    task: Task::Write,
-                    condition,
-                    batch,
-                    in_flight,
-                    threads,
-                    flush_delay: Duration::ZERO,
+        for &batch in self.batches() {
+            for &condition in &conditions {
+                let setting = |in_flight, threads| {
+                    Setting::of(Task::Write, condition, batch, in_flight, threads)
                 };
-                if condition.is_async() {
-                    settings.extend(self.in_flight.iter().map(|&in_flight| {
-                        setting(in_flight, submitting_threads(submitting, in_flight))
-                    }));
-                } else if condition == Condition::SyncThreads {
-                    settings.push(setting(Condition::SYNC_THREADS, Condition::SYNC_THREADS));
-                } else if condition == Condition::OneConnection {
-                    settings.push(setting(1, 1));
-                } else if condition == Condition::Connections {
-                    let connections = Condition::SERVER_CONNECTIONS;
-                    settings.push(setting(connections, connections));
-                } else if condition != Condition::Batched {
-                    settings.extend(self.threads.iter().map(|&threads| setting(threads, threads)));
+                match condition {
+                    Condition::GroupcommitAsync => {
+                        settings.extend(self.in_flight.iter().map(|&in_flight| {
+                            setting(in_flight, submitting_threads(self.threads[0], in_flight))
+                        }));
+                    }
+                    // By hand there is one number of rows, whatever the others have.
+                    Condition::Batched => {}
+                    Condition::SyncThreads => {
+                        settings.push(setting(Condition::SYNC_THREADS, Condition::SYNC_THREADS));
+                    }
+                    Condition::OneConnection => settings.push(setting(1, 1)),
+                    Condition::Connections => {
+                        let connections = Condition::SERVER_CONNECTIONS;
+                        settings.push(setting(connections, connections));
+                    }
+                    _ => settings.extend(self.threads.iter().map(|&n| setting(n, n))),
                 }
             }
         }
-        // By hand there is one number of rows, whatever the others have.
-        settings.extend(self.conditions.contains(&Condition::Batched).then_some(Setting {
-            task: Task::Write,
-            condition: Condition::Batched,
-            batch: Condition::BATCHED_ROWS.min(self.rows),
-            in_flight: submitting,
-            threads: submitting,
-            flush_delay: Duration::ZERO,
-        }));
-        self.common.delayed(&settings)
+        if conditions.contains(&Condition::Batched) {
+            let rows = Condition::BATCHED_ROWS.min(self.rows);
+            let threads = self.threads[0];
+            settings.push(Setting::of(Task::Write, Condition::Batched, rows, threads, threads));
+        }
+        Ok(self.common.delayed(&settings))
+    }
+
+    /// Rows a transaction: as published for SQLite; elsewhere single rows stand beside batches made
+    /// by hand.
+    fn batches(&self) -> &[usize] {
+        match self.common.engine() {
+            _ if !self.batch.is_empty() => &self.batch,
+            Engine::Sqlite => &[1, 10, 100, 1_000],
+            _ => &[1],
+        }
     }
 }
 
-/// Runs the experiment and returns the records, which are also in the folder of `options`.
-///
-/// # Errors
-/// When the options make no sense, a folder cannot be used, a transaction is not committed, or the
-/// rows found at the end are not the rows acknowledged. Records of the measurements before are kept
-/// in the folder, and in the last case the one in doubt is the last of them.
-pub fn run_write(
-    options: &WriteOptions,
-    mut observe: impl FnMut(Event<'_>),
-) -> Result<Results, LabError> {
-    options.check()?;
-    let mut session = Session::begin(&options.common, &mut observe)?;
-    options.run(&mut session)?;
-    session.end()
+impl Experiment for WriteOptions {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        if let Some(batch) = self.batches().iter().find(|&&batch| batch > self.rows) {
+            let rows = self.rows;
+            let reason = format!("--batch {batch} is more than --rows {rows} can fill");
+            return Err(LabError::Options(reason));
+        }
+        check_settings(&self.settings()?)
+    }
+
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+        let data = Data::rows(&self.common, self.rows);
+        let limit = self.seconds_limit;
+        session.run(&self.settings()?, &data, |setting| Load {
+            rows: self.rows,
+            batch: setting.batch,
+            limit,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn options(change: impl FnOnce(&mut WriteOptions)) -> WriteOptions {
-        let mut options = WriteOptions::default();
-        change(&mut options);
-        options
-    }
+    use crate::options::parse;
 
     #[test]
     fn the_window_multiplies_async_settings_only() {
-        let settings = options(|o| {
-            o.batches = vec![1, 10];
-            o.in_flight = vec![16, 64];
-            o.threads = vec![25, 40];
-        })
-        .settings();
+        let options: WriteOptions =
+            parse("--batch 1,10 --in-flight 16,64 --threads 25,40").expect("parses");
+        let settings = options.settings().expect("measurable");
         assert_eq!(settings.len(), 2 * (4 * 2 + 2));
         for setting in settings {
             if setting.condition.is_async() {
@@ -173,21 +145,29 @@ mod tests {
 
     #[test]
     fn senseless_options_are_refused_by_name() {
-        for (options, named) in [
-            (options(|o| o.rows = 0), "--rows must"),
-            (options(|o| o.batches = vec![1, 0]), "--batch"),
-            (options(|o| o.rows = 999), "--batch 1000"),
-            (options(|o| o.in_flight = vec![0]), "--in-flight"),
-            (options(|o| o.threads = vec![0]), "--threads"),
-            (options(|o| o.common.repeats = 0), "--repeat"),
-            (options(|o| o.time_limit = Duration::ZERO), "--seconds-limit"),
-            (options(|o| o.conditions.clear()), "nothing to measure"),
-            (options(|o| o.batches = vec![10, 10]), "twice"),
-            (options(|o| o.conditions = vec![Condition::Merged]), "merged is not"),
+        for (line, named) in [
+            ("--rows 0", "--rows"),
+            ("--batch 1,0", "--batch"),
+            ("--batch 1,,10", "--batch"),
+            ("--batch ten", "--batch"),
+            ("--in-flight 0", "--in-flight"),
+            ("--threads 0", "--threads"),
+            ("--conditions fastest", "--conditions"),
+            ("--seconds-limit 0", "--seconds-limit"),
+            ("--seconds-limit inf", "--seconds-limit"),
         ] {
-            let error = options.check().expect_err("refused");
-            assert!(error.to_string().contains(named), "{error}");
+            let error = parse::<WriteOptions>(line).expect_err(line).to_string();
+            assert!(error.contains(named), "{error}");
         }
-        options(|_| {}).check().expect("the default is measurable");
+        for (line, named) in [
+            ("--rows 999", "--batch 1000"),
+            ("--batch 10,10", "twice"),
+            ("--conditions merged", "merged is not"),
+        ] {
+            let options = parse::<WriteOptions>(line).expect("parses");
+            let error = options.check().expect_err(line).to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        parse::<WriteOptions>("").expect("parses").check().expect("the default is measurable");
     }
 }

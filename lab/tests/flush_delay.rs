@@ -1,46 +1,26 @@
 //! Delayed flushes: every flush of every condition takes longer, and nobody's are left out. In a
 //! process of its own, since the delay is SQLite's default for the whole process.
 
-use std::time::Duration;
-
-use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::report::text;
-use groupcommit_lab::threads::{ThreadsOptions, run_threads};
-use groupcommit_lab::write::{WriteOptions, run_write};
+use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::write::WriteOptions;
+use groupcommit_lab::{parse, run};
 
-const DELAY: Duration = Duration::from_millis(3);
 const DELAY_MS: f64 = 3.0;
-
-/// Every row, also on a slow disk.
-const NO_LIMIT: Duration = Duration::from_mins(10);
 
 #[test]
 fn no_durable_transaction_of_any_condition_is_faster_than_the_delay() {
     let folder = tempfile::tempdir().expect("a folder");
-    let common = Common {
-        repeats: 1,
-        out: folder.path().to_owned(),
-        flush_delays: vec![Duration::ZERO, DELAY],
-        ..Common::default()
-    };
-    let write = WriteOptions {
-        rows: 40,
-        batches: vec![1],
-        in_flight: vec![10],
-        time_limit: NO_LIMIT,
-        common: common.clone(),
-        ..WriteOptions::default()
-    };
-    let threads = ThreadsOptions {
-        threads: vec![3],
-        rows: 40,
-        time_limit: NO_LIMIT,
-        common,
-        ..ThreadsOptions::default()
-    };
-    let written = run_write(&write, |_| {}).expect("measures");
-    let threaded = run_threads(&threads, |_| {}).expect("measures");
+    // Every row, also on a slow disk.
+    let common = format!(
+        "--rows 40 --repeat 1 --flush-delay 0,3 --seconds-limit 600 --out {}",
+        folder.path().display()
+    );
+    let write: WriteOptions = parse(&format!("--batch 1 --in-flight 10 {common}")).expect("parses");
+    let threads: ThreadsOptions = parse(&format!("--threads 3 {common}")).expect("parses");
+    let written = run(&[&write], |_| {}).expect("measures");
+    let threaded = run(&[&threads], |_| {}).expect("measures");
     assert_eq!(written.measurements.len(), 2 * Condition::ALL.len());
     assert_eq!(threaded.measurements.len(), 2 * Condition::THREADS.len());
     for measurement in written.measurements.iter().chain(&threaded.measurements) {

@@ -1,25 +1,21 @@
 //! The load experiment as a program runs it: both loops, each grouping, with the records checked.
 
-use std::time::Duration;
-
-use groupcommit_lab::Common;
-use groupcommit_lab::load::{LoadOptions, run_load};
+use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::measurement::Results;
 use groupcommit_lab::report::text;
+use groupcommit_lab::{parse, run};
 
 #[test]
 fn every_grouping_is_measured_in_both_loops() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = LoadOptions {
-        in_flight: vec![1, 50],
-        shares: vec![0.5],
-        sizes: vec![1, 20],
-        delays: vec![Duration::ZERO, Duration::from_millis(2)],
-        rows: 300,
-        time_limit: Duration::from_mins(10), // the rows are the limit
-        common: Common { repeats: 2, out: folder.path().to_owned(), ..Common::default() },
-    };
-    let results = run_load(&options, |_| {}).expect("measures and verifies");
+    // The rows are the limit.
+    let options: LoadOptions = parse(&format!(
+        "--in-flight 1,50 --share 0.5 --group-size 1,20 --group-delay 0,2 --rows 300 \
+         --seconds-limit 600 --repeat 2 --out {}",
+        folder.path().display()
+    ))
+    .expect("parses");
+    let results = run(&[&options], |_| {}).expect("measures and verifies");
     let groupings = ["adaptive", "group 1", "group 20", "delay 0 ms", "delay 2 ms"];
     assert_eq!(results.measurements.len(), (2 + 1) * 2 * groupings.len());
     for measurement in &results.measurements {

@@ -1,34 +1,21 @@
 //! The mixed task and the threads experiment as a program runs them, with their records checked.
 
-use std::path::Path;
-use std::time::Duration;
-
-use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::measurement::Results;
-use groupcommit_lab::mixed::{MixedOptions, run_mixed};
+use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::report::text;
-use groupcommit_lab::threads::{ThreadsOptions, run_threads};
-
-/// Every operation, also on a slow disk.
-const NO_LIMIT: Duration = Duration::from_mins(10);
-
-fn common(out: &Path) -> Common {
-    Common { repeats: 1, out: out.to_owned(), ..Common::default() }
-}
+use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::{parse, run};
 
 #[test]
 fn every_condition_carries_out_the_same_operations() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = MixedOptions {
-        rows: 500,
-        operations: 1_001,
-        in_flight: vec![20],
-        time_limit: NO_LIMIT,
-        common: common(folder.path()),
-        ..MixedOptions::default()
-    };
-    let results = run_mixed(&options, |_| {}).expect("measures and verifies");
+    let options: MixedOptions = parse(&format!(
+        "--rows 500 --operations 1001 --in-flight 20 --seconds-limit 600 --repeat 1 --out {}",
+        folder.path().display()
+    ))
+    .expect("parses");
+    let results = run(&[&options], |_| {}).expect("measures and verifies");
     assert_eq!(results.measurements.len(), Condition::ALL.len());
     for measurement in &results.measurements {
         let condition = measurement.condition;
@@ -50,14 +37,12 @@ fn every_condition_carries_out_the_same_operations() {
 #[test]
 fn threads_insert_every_document_once_under_each_condition() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = ThreadsOptions {
-        threads: vec![1, 6],
-        rows: 600,
-        time_limit: NO_LIMIT,
-        common: common(folder.path()),
-        ..ThreadsOptions::default()
-    };
-    let results = run_threads(&options, |_| {}).expect("measures and verifies");
+    let options: ThreadsOptions = parse(&format!(
+        "--threads 1,6 --rows 600 --seconds-limit 600 --repeat 1 --out {}",
+        folder.path().display()
+    ))
+    .expect("parses");
+    let results = run(&[&options], |_| {}).expect("measures and verifies");
     assert_eq!(results.measurements.len(), 2 * Condition::THREADS.len());
     for measurement in &results.measurements {
         assert_eq!((measurement.rows, measurement.verified_rows), (600, 600));

@@ -2,24 +2,22 @@
 
 mod keyed;
 
-use std::time::Duration;
-
 use groupcommit_lab::engine::Engine;
 use groupcommit_lab::report::{load_all, text, write_page};
-use groupcommit_lab::wal::{WalOptions, run_wal};
+use groupcommit_lab::wal::WalOptions;
+use groupcommit_lab::{parse, run};
 
 keyed_cases!(Engine::Rocksdb);
 
 #[test]
 fn the_price_of_the_log_is_recorded_and_drawn() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = WalOptions {
-        rows: 5_000,
-        time_limit: Duration::from_millis(300),
-        common: keyed::common(Engine::Rocksdb, &folder),
-        ..WalOptions::default()
-    };
-    let results = run_wal(&options, |_| {}).expect("measures, and every entry is as it should be");
+    let options: WalOptions = parse(&format!(
+        "--rows 5000 --seconds-limit 0.3 --repeat 1 --out {}",
+        folder.path().display()
+    ))
+    .expect("parses");
+    let results = run(&[&options], |_| {}).expect("measures, and every entry is as it should be");
     assert_eq!(results.measurements.len(), 4 * 3);
     let of_reads =
         |m: &&groupcommit_lab::measurement::Measurement| m.setting.as_deref() == Some("readrandom");

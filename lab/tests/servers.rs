@@ -2,16 +2,13 @@
 //! they are skipped, with a line that says so.
 #![cfg(any(feature = "postgres", feature = "mysql"))]
 
-use std::time::Duration;
-
-use groupcommit_lab::Common;
-use groupcommit_lab::all::{AllOptions, run_all};
+use groupcommit_lab::all::AllOptions;
 use groupcommit_lab::condition::Condition;
-use groupcommit_lab::engine::Engine;
 use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::threads::ThreadsOptions;
 use groupcommit_lab::web::WebOptions;
 use groupcommit_lab::write::WriteOptions;
+use groupcommit_lab::{parse, run};
 use groupcommit_testkit::servers::{Life, Trouble};
 
 fn skipped(trouble: &Trouble, what: &str) {
@@ -21,39 +18,22 @@ fn skipped(trouble: &Trouble, what: &str) {
 }
 
 /// Every experiment that there is on a server, in little.
-fn experiments(engine: Engine, url: &str, name: &str) {
+fn experiments(url: &str, name: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let common = Common {
-        engine,
-        url: Some(url.to_owned()),
-        repeats: 1,
-        out: folder.path().to_owned(),
-        ..Common::default()
-    };
-    let all = AllOptions::published(common);
-    assert!(all.mixed.is_none());
-    let all = AllOptions {
-        write: WriteOptions { rows: 300, ..all.write },
-        threads: ThreadsOptions { threads: vec![1, 8], rows: 200, ..all.threads },
-        load: LoadOptions {
-            in_flight: vec![1, 16],
-            shares: vec![0.5],
-            sizes: vec![8],
-            delays: vec![Duration::from_millis(1)],
-            rows: 200,
-            time_limit: Duration::from_mins(1),
-            ..all.load
-        },
-        web: all.web.map(|web| WebOptions {
-            requests: 10,
-            per_second: 100.0,
-            at_once: 300,
-            connections: 6,
-            ..web
-        }),
-        ..all
-    };
-    let results = run_all(&all, |_| {}).expect("measures");
+    let common = format!("--url {url} --repeat 1 --out {}", folder.path().display());
+    let all: AllOptions = parse(&common).expect("parses");
+    assert_eq!(all.experiments().len(), 4, "the mixed task is not measured on a server");
+    let write: WriteOptions = parse(&format!("--rows 300 {common}")).expect("parses");
+    let threads: ThreadsOptions =
+        parse(&format!("--threads 1,8 --rows 200 {common}")).expect("parses");
+    let load: LoadOptions = parse(&format!(
+        "--in-flight 1,16 --share 0.5 --group-size 8 --group-delay 1 --rows 200 --seconds-limit 60 {common}"
+    ))
+    .expect("parses");
+    let web: WebOptions =
+        parse(&format!("--requests 10 --per-second 100 --at-once 300 --connections 6 {common}"))
+            .expect("parses");
+    let results = run(&[&write, &threads, &load, &web], |_| {}).expect("measures");
     let server = results.environment.versions.server.expect("described");
     assert!(server.starts_with(name) && !server.contains(','), "{server}");
     let of = |experiment: &str| {
@@ -92,7 +72,7 @@ fn postgres() {
     match programs_or_install() {
         Ok(bin) => {
             let servers = start(&bin, Kind::Single, Life::Process).expect("starts");
-            experiments(Engine::Postgres, &servers.url(), "PostgreSQL 1");
+            experiments(&servers.url(), "PostgreSQL 1");
             let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lab%'";
             assert_eq!(servers.sql(left).expect("asks").trim(), "0");
         }
@@ -107,7 +87,7 @@ fn mariadb() {
     match install_if_missing() {
         Ok(()) => {
             let servers = start(Kind::Single, Life::Process).expect("starts");
-            experiments(Engine::Mysql, &servers.url(), "MariaDB 1");
+            experiments(&servers.url(), "MariaDB 1");
         }
         Err(trouble) => skipped(&trouble, INSTALL),
     }

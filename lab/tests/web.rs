@@ -1,25 +1,19 @@
 //! The asynchronous client's experiment from end to end on SQLite, shortened.
 
-use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
-use groupcommit_lab::engine::Engine;
 use groupcommit_lab::report::{load_all, text, write_page};
-use groupcommit_lab::setting::Queries;
-use groupcommit_lab::web::{WebOptions, run_web};
+use groupcommit_lab::web::WebOptions;
+use groupcommit_lab::{parse, run};
 
 #[test]
 fn every_request_is_answered_within_the_bound_of_connections() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = WebOptions {
-        requests: 10,
-        per_second: 200.0,
-        at_once: 200,
-        connections: 5,
-        queries: Queries::of(Engine::Sqlite).to_vec(),
-        conditions: Condition::of_web(Engine::Sqlite).to_vec(),
-        common: Common { repeats: 1, out: folder.path().to_owned(), ..Common::default() },
-    };
-    let results = run_web(&options, |_| {}).expect("runs");
+    let options: WebOptions = parse(&format!(
+        "--requests 10 --per-second 200 --at-once 200 --connections 5 --repeat 1 --out {}",
+        folder.path().display()
+    ))
+    .expect("parses");
+    let results = run(&[&options], |_| {}).expect("runs");
     assert_eq!(results.measurements.len(), 4 + 4 + 3);
     for measurement in &results.measurements {
         let condition = measurement.condition;

@@ -1,28 +1,19 @@
 //! The write experiment as a program runs it: all conditions, a small workload, records checked.
 
-use std::time::Duration;
+use std::path::Path;
 
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::measurement::{Measurement, Results};
 use groupcommit_lab::report::text;
-use groupcommit_lab::write::{WriteOptions, run_write};
-use groupcommit_lab::{Common, Event};
+use groupcommit_lab::write::WriteOptions;
+use groupcommit_lab::{Event, parse, run};
 
 const ROWS: usize = 2_000;
 
-fn common(out: &std::path::Path, repeats: usize) -> Common {
-    Common { repeats, out: out.to_owned(), command_line: "a test".to_owned(), ..Common::default() }
-}
-
-fn options(out: &std::path::Path) -> WriteOptions {
-    WriteOptions {
-        rows: ROWS,
-        batches: vec![1, 30],
-        in_flight: vec![50],
-        time_limit: Duration::from_mins(10), // every row, also on a slow disk
-        common: common(out, 2),
-        ..WriteOptions::default()
-    }
+/// Every row, also on a slow disk.
+fn options(out: &Path, others: &str) -> WriteOptions {
+    let line = format!("--rows {ROWS} --batch 1,30 --in-flight 50 --seconds-limit 600 {others}");
+    parse(&format!("{line} --out {}", out.display())).expect("parses")
 }
 
 fn check(measurement: &Measurement) {
@@ -61,9 +52,9 @@ fn check(measurement: &Measurement) {
 #[test]
 fn all_conditions_write_verify_and_record_every_row() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = options(folder.path());
+    let options = options(folder.path(), "--repeat 2");
     let mut finished = 0;
-    let results = run_write(&options, |event| {
+    let results = run(&[&options], |event| {
         finished += usize::from(matches!(event, Event::Finished(_)));
     })
     .expect("measures");
@@ -96,12 +87,8 @@ fn all_conditions_write_verify_and_record_every_row() {
 #[test]
 fn several_threads_write_every_row_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = WriteOptions {
-        threads: vec![5],
-        common: common(folder.path(), 1),
-        ..options(folder.path())
-    };
-    let results = run_write(&options, |_| {}).expect("measures");
+    let options = options(folder.path(), "--repeat 1 --threads 5");
+    let results = run(&[&options], |_| {}).expect("measures");
     for measurement in &results.measurements {
         assert_eq!(measurement.threads, 5);
         assert_eq!(measurement.in_flight, if measurement.condition.is_async() { 50 } else { 5 });
@@ -113,16 +100,10 @@ fn several_threads_write_every_row_once() {
 fn databases_go_to_the_folder_named_for_them() {
     let (out, databases) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let options = WriteOptions {
-        conditions: vec![Condition::WalNormal],
-        common: Common {
-            database_folder: Some(databases.path().to_owned()),
-            ..common(out.path(), 1)
-        },
-        ..options(out.path())
-    };
+    let others = "--repeat 1 --conditions wal-normal --dir";
+    let options = options(out.path(), &format!("{others} {}", databases.path().display()));
     let mut folder = None;
-    run_write(&options, |event| {
+    run(&[&options], |event| {
         if let Event::Prepared(environment, path) = event {
             assert!(path.is_dir());
             assert_eq!(environment.file_system.folder, path.canonicalize().expect("exists"));

@@ -17,14 +17,16 @@ use groupcommit::rocksdb::rocksdb::{
 };
 use groupcommit::rocksdb::{Database, Error, Exclusive};
 
+use crate::adapter::GroupCounts;
 use crate::condition::Condition;
-use crate::driver::{Driven, Load, drive_blocking, drive_in_flight};
-use crate::engine::{Engine, GroupCounts};
+use crate::driver::{Driven, Load, Submitted, drive, drive_blocking};
+use crate::engine::Engine;
 use crate::error::{Cause, LabError};
-use crate::measure::Trial;
+use crate::file_system::settle;
+use crate::measure::{Trial, failed};
 use crate::measurement::{Measurement, WalFigures};
 use crate::rocksdb::write_options;
-use crate::session::{Event, Session, settle};
+use crate::session::{Event, Session};
 use crate::setting::{Benchmark, Setting, Task};
 use crate::wal::entries::{Entries, key};
 use crate::wal::{KEY_BYTES, WalOptions};
@@ -80,14 +82,14 @@ pub(super) fn run(
     session: &mut Session<'_>,
 ) -> Result<(), LabError> {
     let entries = Entries::generate(options.rows, options.common.seed, options.common.value_bytes);
-    let load = Load { rows: options.rows, batch: 1, limit: options.time_limit };
+    let load = Load { rows: options.rows, batch: 1, limit: options.seconds_limit };
     let warm_up = Load { rows: WARM_UP_ROWS.min(options.rows), ..load };
     for setting in settings.chunks(Benchmark::ALL.len()) {
         session.tell(Event::Warming(&setting[0]));
         measure(&entries, setting, warm_up, session, None)?;
     }
-    let count = settings.len() * options.common.repeats;
-    for repeat in 1..=options.common.repeats {
+    let count = settings.len() * options.common.repeat;
+    for repeat in 1..=options.common.repeat {
         for (round, setting) in settings.chunks(Benchmark::ALL.len()).enumerate() {
             let before = (repeat - 1) * settings.len() + round * Benchmark::ALL.len();
             let record = Record { repeat, before, count };
@@ -177,12 +179,13 @@ impl<'a> Subject<'a> {
             Condition::WalSync | Condition::Groupcommit => StatsLevel::ExceptDetailedTimers,
             _ => StatsLevel::ExceptHistogramOrTimers,
         });
+        let open = failed("open the database", path);
         let target = if setting.condition.is_grouped() {
             let database = Database::options().rocksdb(options.clone()).time_log(true).open(path);
-            Target::Grouped(database.map_err(LabError::database("open the database", path))?)
+            Target::Grouped(database.map_err(|error| open(error.into()))?)
         } else {
             let db = DB::open(&options, path);
-            let db = db.map_err(LabError::database("open the database", path))?;
+            let db = db.map_err(|error| open(error.into()))?;
             Target::Direct { db, write: write_options(setting.condition) }
         };
         let (sampled_ns, sampled_log_ns) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -207,13 +210,13 @@ impl<'a> Subject<'a> {
                 drive_blocking(load, 1, put, running)
             }
             Target::Grouped(database) => {
-                let submit = |rows: Range<usize>| {
+                let submit = |_, rows: Range<usize>| {
                     let index = rows.start;
                     let (key, value) = (key(number(index)), entries.value(index).to_vec());
-                    database.submit(move |tx| tx.put(key, &value))
+                    Ok(Submitted::Outstanding(database.submit(move |tx| tx.put(key, &value))))
                 };
                 let wait = |ticket: Ticket<(), Error>| ticket.wait().map_err(Cause::from);
-                drive_in_flight(load, 1, self.setting.in_flight, submit, wait, running)
+                drive(load, 1, self.setting.in_flight, submit, wait, running)
             }
         };
         driven.map_err(|source| self.failed(source))
@@ -351,7 +354,7 @@ impl<'a> Subject<'a> {
                 Ok(())
             }
             Target::Grouped(database) => {
-                database.close().map_err(LabError::database("close", self.path))
+                database.close().map_err(|error| failed("close", self.path)(error.into()))
             }
         }
     }

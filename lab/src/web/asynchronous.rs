@@ -2,10 +2,16 @@
 
 use std::future::Future;
 use std::sync::Arc;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{join, join_all};
 use groupcommit::sql::{Database, Statement};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use tokio::sync::Semaphore;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::client::Client;
 use crate::error::Cause;
 use crate::web::work::{Place, Range, Request};
 
@@ -64,11 +70,59 @@ impl Asynchronous for Groupcommit {
 
     async fn update(&self, counter: i64) -> Result<(), Cause> {
         let update = Statement::new(self.update.clone(), [counter.into()]);
-        self.database.submit_async(vec![update]).await.await?;
+        self.database.transact_async(vec![update]).await?;
         Ok(())
     }
 
     fn close(&self) -> Result<(), Cause> {
         Ok(self.database.close()?)
+    }
+}
+
+/// An asynchronous client with a pool of connections: each query borrows one.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(super) struct AsyncPool<C> {
+    idle: Mutex<Vec<C>>,
+    room: Semaphore,
+    place: Place,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl<C: Client> AsyncPool<C> {
+    pub(super) async fn connect(place: &Place) -> Result<Arc<Self>, Cause> {
+        let mut idle = Vec::new();
+        for _ in 0..place.connections {
+            idle.push(C::connect(&place.url).await?);
+        }
+        let (idle, room) = (Mutex::new(idle), Semaphore::new(place.connections));
+        Ok(Arc::new(Self { idle, room, place: place.clone() }))
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<C>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run(&self, sql: &str, numbers: &[i64]) -> Result<(), Cause> {
+        let _room = self.room.acquire().await?;
+        let mut client = self.idle().pop().ok_or("the pool has lost a connection")?;
+        let result = client.run(sql, numbers, None).await;
+        self.idle().push(client);
+        result.map(drop)
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl<C: Client> Asynchronous for AsyncPool<C> {
+    async fn read(&self, range: Range) -> Result<(), Cause> {
+        self.run(&self.place.read, &[range.from, range.to]).await
+    }
+
+    async fn update(&self, counter: i64) -> Result<(), Cause> {
+        self.run(&self.place.update, &[counter]).await
+    }
+
+    fn close(&self) -> Result<(), Cause> {
+        self.idle().clear();
+        Ok(())
     }
 }

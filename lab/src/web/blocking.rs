@@ -1,54 +1,48 @@
 //! Blocking clients: one thing after the other, on a connection a request or on one of a pool; and
 //! the same clients behind a bounded bridge.
 
+use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use groupcommit_bridge::{Bridge, Connect, Limits};
 
+use crate::client::Blocking;
 use crate::error::Cause;
 use crate::web::asynchronous::Asynchronous;
-use crate::web::work::{Range, Request};
-
-/// A blocking client of a database.
-pub(super) trait Blocking: Send + Sync + 'static {
-    type Connection: Send + 'static;
-
-    fn connect(&self) -> Result<Self::Connection, Cause>;
-
-    fn read(connection: &mut Self::Connection, range: Range) -> Result<(), Cause>;
-
-    fn update(connection: &mut Self::Connection, counter: i64) -> Result<(), Cause>;
-}
+use crate::web::work::{Place, Range, Request};
 
 /// Answers a request on one connection.
 pub(super) fn answer<B: Blocking>(
-    connection: &mut B::Connection,
+    connection: &mut B,
+    place: &Place,
     request: &Request,
     answered: &mut dyn FnMut(),
 ) -> Result<(), Cause> {
-    B::read(connection, request.important)?;
+    let read = |connection: &mut B, range: Range| {
+        connection.run(&place.read, &[range.from, range.to], None).map(drop)
+    };
+    read(connection, request.important)?;
     answered();
-    B::update(connection, request.counter)?;
-    request.less.iter().try_for_each(|&range| B::read(connection, range))
+    connection.run(&place.update, &[request.counter], None)?;
+    request.less.iter().try_for_each(|&range| read(connection, range))
 }
 
 /// Connections that requests borrow.
-pub(super) struct Pool<B: Blocking> {
-    client: B,
+pub(super) struct Pool<B> {
+    place: Place,
     state: Mutex<State<B>>,
     returned: Condvar,
-    most: usize,
 }
 
-struct State<B: Blocking> {
-    idle: Vec<B::Connection>,
+struct State<B> {
+    idle: Vec<B>,
     open: usize,
 }
 
 impl<B: Blocking> Pool<B> {
-    pub(super) fn new(client: B, most: usize) -> Self {
+    pub(super) fn new(place: &Place) -> Self {
         let state = Mutex::new(State { idle: Vec::new(), open: 0 });
-        Self { client, state, returned: Condvar::new(), most }
+        Self { place: place.clone(), state, returned: Condvar::new() }
     }
 
     pub(super) fn answer(
@@ -57,23 +51,23 @@ impl<B: Blocking> Pool<B> {
         answered: &mut dyn FnMut(),
     ) -> Result<(), Cause> {
         let mut connection = self.borrow()?;
-        let result = answer::<B>(&mut connection, request, answered);
+        let result = answer::<B>(&mut connection, &self.place, request, answered);
         self.state.lock().unwrap_or_else(PoisonError::into_inner).idle.push(connection);
         self.returned.notify_one();
         result
     }
 
-    fn borrow(&self) -> Result<B::Connection, Cause> {
+    fn borrow(&self) -> Result<B, Cause> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(connection) = state.idle.pop() {
                 return Ok(connection);
             }
-            if state.open < self.most {
+            if state.open < self.place.connections {
                 state.open += 1;
                 drop(state);
                 // A request that fails ends the measurement.
-                return self.client.connect();
+                return B::connect(&self.place.url);
             }
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -81,7 +75,10 @@ impl<B: Blocking> Pool<B> {
 }
 
 /// How a bridge connects a blocking client.
-struct Door<B>(B);
+struct Door<B> {
+    url: String,
+    client: PhantomData<fn() -> B>,
+}
 
 /// The failure of a connection, as an error type.
 #[derive(Debug, thiserror::Error)]
@@ -89,35 +86,43 @@ struct Door<B>(B);
 struct NotConnected(#[source] Cause);
 
 impl<B: Blocking> Connect for Door<B> {
-    type Connection = B::Connection;
+    type Connection = B;
     type Error = NotConnected;
 
-    fn connect(&self) -> Result<B::Connection, NotConnected> {
-        self.0.connect().map_err(NotConnected)
+    fn connect(&self) -> Result<B, NotConnected> {
+        B::connect(&self.url).map_err(NotConnected)
     }
 }
 
 /// A blocking client behind a bounded bridge.
-pub(super) struct Bridged<B: Blocking>(Bridge<Door<B>>);
+pub(super) struct Bridged<B: Blocking> {
+    bridge: Bridge<Door<B>>,
+    place: Place,
+}
 
 impl<B: Blocking> Bridged<B> {
-    pub(super) fn new(client: B, connections: usize) -> Arc<Self> {
-        let limits = Limits { connections, ..Limits::default() };
-        Arc::new(Self(Bridge::new(Door(client), limits)))
+    pub(super) fn new(place: &Place) -> Arc<Self> {
+        let limits = Limits { connections: place.connections, ..Limits::default() };
+        let door = Door { url: place.url.clone(), client: PhantomData };
+        Arc::new(Self { bridge: Bridge::new(door, limits), place: place.clone() })
     }
 }
 
 impl<B: Blocking> Asynchronous for Bridged<B> {
     async fn read(&self, range: Range) -> Result<(), Cause> {
-        self.0.call(move |connection| B::read(connection, range)).await?
+        let sql = self.place.read.clone();
+        let read = move |connection: &mut B| connection.run(&sql, &[range.from, range.to], None);
+        self.bridge.call(read).await?.map(drop)
     }
 
     async fn update(&self, counter: i64) -> Result<(), Cause> {
-        self.0.call(move |connection| B::update(connection, counter)).await?
+        let sql = self.place.update.clone();
+        let update = move |connection: &mut B| connection.run(&sql, &[counter], None);
+        self.bridge.call(update).await?.map(drop)
     }
 
     fn close(&self) -> Result<(), Cause> {
-        self.0.close();
+        self.bridge.close();
         Ok(())
     }
 }

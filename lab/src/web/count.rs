@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use groupcommit::sql::{Engine, sqlite_path};
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::client::{Blocking, Lane};
 use crate::error::{Cause, LabError};
 use crate::server::failed;
+#[cfg(feature = "postgres")]
+use crate::web::work::NAME;
 
 /// A pause between two looks, each of which costs the database something.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -66,9 +70,28 @@ fn look(url: &str) -> Result<Look, Cause> {
             }))
         }
         #[cfg(feature = "mysql")]
-        Engine::Mysql => super::mysql::look(url),
+        Engine::Mysql => {
+            // Those from before may take their time to end.
+            let younger = "SELECT count(*) FROM information_schema.processlist \
+                           WHERE db = DATABASE() AND id > CONNECTION_ID() AND ? = ?";
+            look_with::<Lane<crate::mysql::MysqlClient>>(url, younger.to_owned(), &[1, 1])
+        }
         #[cfg(feature = "postgres")]
-        Engine::Postgres => super::postgres::look(url),
+        Engine::Postgres => {
+            let named =
+                format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{NAME}'");
+            look_with::<Lane<crate::postgres::PostgresClient>>(url, named, &[])
+        }
         other => Err(format!("nobody counts the connections of {other}").into()),
     }
+}
+
+/// Asks the server again and again.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn look_with<B: Blocking>(url: &str, sql: String, numbers: &'static [i64]) -> Result<Look, Cause> {
+    let mut client = B::connect(url)?;
+    Ok(Box::new(move || {
+        let count = client.run(&sql, numbers, None).ok().flatten();
+        count.map_or(0, i64::cast_unsigned)
+    }))
 }

@@ -7,11 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use groupcommit::sql::Engine;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::client::Blocking;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::client::{Client, Lane};
+use crate::condition::Condition;
 use crate::cpu_time::CpuMeter;
 use crate::driver::{Completion, Driven};
 use crate::error::Cause;
-use crate::web::asynchronous::{self, Asynchronous};
-use crate::web::work::Request;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::web::asynchronous::AsyncPool;
+use crate::web::asynchronous::{self, Asynchronous, Groupcommit};
+use crate::web::blocking::{Bridged, Pool, answer};
+use crate::web::sqlite::SqliteClient;
+use crate::web::work::{Place, Request};
 
 /// Threads that answer requests of blocking clients: as a web server has them.
 const THREADS: usize = 64;
@@ -87,9 +98,79 @@ fn arrive(start: Instant, arrivals_ns: &[u64], mut begin: impl FnMut(usize, u64)
     }
 }
 
-/// Has an asynchronous client answer the requests, on a runtime with a thread a core.
-pub(super) fn drive_async<A: Asynchronous>(
-    runtime: &tokio::runtime::Runtime,
+/// Has the client of a condition answer the requests.
+pub(super) fn drive(
+    condition: Condition,
+    place: &Place,
+    requests: &Arc<[Request]>,
+    arrivals_ns: &[u64],
+) -> Result<Answers, Cause> {
+    match Engine::of_url(&place.url)? {
+        #[cfg(feature = "mysql")]
+        Engine::Mysql => {
+            drive_server::<crate::mysql::MysqlClient>(condition, place, requests, arrivals_ns)
+        }
+        #[cfg(feature = "postgres")]
+        Engine::Postgres => {
+            drive_server::<crate::postgres::PostgresClient>(condition, place, requests, arrivals_ns)
+        }
+        _ => drive_with::<SqliteClient>(condition, place, requests, arrivals_ns),
+    }
+}
+
+/// The same on a server, where there is an asynchronous client too.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn drive_server<C: Client>(
+    condition: Condition,
+    place: &Place,
+    requests: &Arc<[Request]>,
+    arrivals_ns: &[u64],
+) -> Result<Answers, Cause> {
+    if condition != Condition::AsyncPool {
+        return drive_with::<Lane<C>>(condition, place, requests, arrivals_ns);
+    }
+    let runtime = runtime()?;
+    let pool = runtime.block_on(AsyncPool::<C>::connect(place))?;
+    let answers = drive_async(&runtime, &pool, requests, arrivals_ns);
+    // Its connections end on their runtime.
+    runtime.block_on(async { drop(pool) });
+    answers
+}
+
+fn drive_with<B: Blocking>(
+    condition: Condition,
+    place: &Place,
+    requests: &Arc<[Request]>,
+    arrivals_ns: &[u64],
+) -> Result<Answers, Cause> {
+    match condition {
+        Condition::Blocking => {
+            let one = |request: &Request, answered: &mut dyn FnMut()| {
+                answer(&mut B::connect(&place.url)?, place, request, answered)
+            };
+            drive_blocking(one, requests, arrivals_ns)
+        }
+        Condition::BlockingPool => {
+            let pool = Pool::<B>::new(place);
+            let one =
+                |request: &Request, answered: &mut dyn FnMut()| pool.answer(request, answered);
+            drive_blocking(one, requests, arrivals_ns)
+        }
+        Condition::Bridge => {
+            drive_async(&runtime()?, &Bridged::<B>::new(place), requests, arrivals_ns)
+        }
+        _ => drive_async(&runtime()?, &Groupcommit::connect(place)?, requests, arrivals_ns),
+    }
+}
+
+/// A runtime with a thread a core.
+fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().build()
+}
+
+/// Has an asynchronous client answer the requests.
+fn drive_async<A: Asynchronous>(
+    runtime: &Runtime,
     client: &Arc<A>,
     requests: &Arc<[Request]>,
     arrivals_ns: &[u64],
@@ -114,7 +195,7 @@ pub(super) fn drive_async<A: Asynchronous>(
 }
 
 /// Has a blocking client answer the requests, each on one of [`THREADS`].
-pub(super) fn drive_blocking(
+fn drive_blocking(
     answer: impl Fn(&Request, &mut dyn FnMut()) -> Result<(), Cause> + Sync,
     requests: &[Request],
     arrivals_ns: &[u64],

@@ -22,152 +22,96 @@ mod blocking;
 mod burn;
 mod count;
 mod drive;
-#[cfg(feature = "mysql")]
-mod mysql;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod sqlite;
 mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
+
+use crate::adapter::GroupCounts;
 use crate::condition::Condition;
-use crate::engine::{Engine, GroupCounts};
 use crate::error::{Cause, LabError};
+use crate::file_system::settle;
 use crate::measure::Trial;
-use crate::measurement::{Measurement, Results};
+use crate::measurement::Measurement;
 use crate::open_loop::poisson_arrivals;
+use crate::options::{Common, at_least_one, check_settings};
 use crate::server::Schema;
-use crate::session::{Common, Event, Session, at_least_one, settle};
+use crate::session::{Experiment, Session};
 use crate::setting::{Queries, Setting, Task, WebLoad};
 use crate::statistics::Distribution;
 use burn::Burning;
 use count::Counting;
-use drive::Answers;
+use drive::{Answers, drive};
 use work::{Place, Request, Work};
 
-/// What to measure, and where.
-#[derive(Debug, Clone)]
+/// Requests that warm a setting up.
+const WARM_UP_REQUESTS: usize = 20;
+
+/// What to measure.
+#[derive(Debug, Clone, Args)]
 pub struct WebOptions {
-    /// Requests in each measurement under normal and under high load.
+    /// Requests in each measurement under normal and under high load
+    #[arg(long, value_name = "N", default_value = "400", value_parser = at_least_one)]
     pub requests: usize,
-    /// How many of them arrive a second, on average.
+
+    /// Requests that arrive a second, on average
+    #[arg(long, value_name = "RATE", default_value = "40", value_parser = rate)]
     pub per_second: f64,
-    /// Requests that arrive at once; 0 leaves that out.
+
+    /// Requests that arrive at once, in measurements of their own; 0 leaves them out
+    #[arg(long, value_name = "N", default_value = "10000")]
     pub at_once: usize,
-    /// Connections that a condition with a bound may have.
+
+    /// Connections that a condition with a bound may have
+    #[arg(long, value_name = "N", default_value = "10")]
     pub connections: usize,
-    /// What takes the queries their time, one setting each.
-    pub queries: Vec<Queries>,
-    /// Which of [`Condition::of_web`].
+
+    /// Conditions to measure [default: every condition of the engine]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true)]
     pub conditions: Vec<Condition>,
-    /// Repeats, folders, seed, the server.
+
+    /// What a query spends its time on [default: work; work,wait on a server]
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    pub queries: Vec<Queries>,
+
+    /// What every experiment takes
+    #[command(flatten)]
     pub common: Common,
 }
 
-impl Default for WebOptions {
-    fn default() -> Self {
-        Self {
-            requests: 400,
-            per_second: 40.0,
-            at_once: 10_000,
-            connections: 10,
-            queries: Queries::of(Engine::Sqlite).to_vec(),
-            conditions: Condition::of_web(Engine::Sqlite).to_vec(),
-            common: Common::default(),
-        }
-    }
+/// Reads a rate greater than 0.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+    rate.ok_or_else(|| "give a number greater than 0".to_owned())
 }
 
 impl WebOptions {
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        at_least_one("requests", self.requests)?;
-        if self.connections < 4 {
-            return Err(LabError::Options("--connections must be at least 4".to_owned()));
-        }
-        if !(self.per_second > 0.0 && self.per_second.is_finite()) {
-            return Err(LabError::Options("--per-second must be more than 0".to_owned()));
-        }
-        if self.queries.iter().any(|queries| !Queries::of(self.common.engine).contains(queries)) {
-            let engine = self.common.engine.title();
-            return Err(LabError::Options(format!(
-                "no query waits in {engine}: use --queries work"
-            )));
-        }
-        let known = Condition::of_web(self.common.engine);
-        Condition::check_all(&self.conditions, known, "web")?;
-        if self.conditions.is_empty() || self.queries.is_empty() {
-            let engine = self.common.engine.title();
-            return Err(LabError::Options(format!("there is nothing to measure on {engine}")));
-        }
-        self.common.check()
-    }
-
-    fn loads(&self) -> Vec<WebLoad> {
-        let at_once = (self.at_once > 0).then_some(WebLoad::AtOnce);
-        [WebLoad::Normal, WebLoad::High].into_iter().chain(at_once).collect()
-    }
-
     /// Every combination to be measured, in the order of one round. A connection a request, ten
     /// thousand times, is what no server takes.
-    fn settings(&self) -> Vec<Setting> {
-        let of_load = |queries, load| {
-            let fits = move |condition: &&Condition| {
-                load != WebLoad::AtOnce || **condition != Condition::Blocking
-            };
-            self.conditions.iter().filter(fits).map(move |&condition| Setting {
-                task: Task::Web(load, queries),
-                condition,
-                batch: 1,
-                in_flight: self.connections,
-                threads: 1,
-                flush_delay: Duration::ZERO,
-            })
-        };
-        let loads = self.loads();
-        let each =
-            self.queries.iter().flat_map(|&queries| loads.iter().map(move |&load| (queries, load)));
-        each.flat_map(|(queries, load)| of_load(queries, load)).collect()
-    }
-
-    /// Measures into `session`.
-    pub(crate) fn run(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        let schema = match &self.common.url {
-            Some(url) if self.common.engine.is_server() => Some(Schema::create(url)?),
-            _ => None,
-        };
-        let url = match &schema {
-            Some(schema) => schema.url().to_owned(),
-            None => format!("sqlite:{}", session.folder().join("web.db").display()),
-        };
-        let work = Work::prepare(&url, self.common.seed)?;
-        let settings = self.settings();
-        for setting in &settings {
-            session.tell(Event::Warming(setting));
-            self.measure(setting, &url, &work, 20)?;
-        }
-        let count = settings.len() * self.common.repeats;
-        for repeat in 1..=self.common.repeats {
-            for (index, setting) in settings.iter().enumerate() {
-                let number = (repeat - 1) * settings.len() + index + 1;
-                session.tell(Event::Started { setting, number, count });
-                let requests = match setting.task {
-                    Task::Web(WebLoad::AtOnce, _) => self.at_once,
-                    _ => self.requests,
+    fn settings(&self) -> Result<Vec<Setting>, LabError> {
+        let engine = self.common.engine();
+        let conditions = Condition::choose(&self.conditions, Condition::of_web(engine), "web")?;
+        let queries = if self.queries.is_empty() { Queries::of(engine) } else { &self.queries };
+        let loads =
+            WebLoad::ALL.into_iter().filter(|&load| load != WebLoad::AtOnce || self.at_once > 0);
+        let mut settings = Vec::new();
+        for &queries in queries {
+            for load in loads.clone() {
+                let fits = |condition: &&Condition| {
+                    load != WebLoad::AtOnce || **condition != Condition::Blocking
                 };
-                settle(session.folder())?;
-                let measured = self.measure(setting, &url, &work, requests)?;
-                session.keep(self.record(setting, repeat, measured)?)?;
+                settings.extend(conditions.iter().filter(fits).map(|&condition| {
+                    Setting::of(Task::Web(load, queries), condition, 1, self.connections, 1)
+                }));
             }
         }
-        match schema {
-            Some(schema) => schema.drop_all(),
-            None => Ok(()),
-        }
+        Ok(settings)
     }
 
-    fn measure(
+    fn measure_once(
         &self,
         setting: &Setting,
         url: &str,
@@ -180,7 +124,7 @@ impl WebOptions {
             source,
         };
         let Task::Web(load, queries) = setting.task else {
-            return Err(LabError::Options("not a setting of `bench web`".to_owned()));
+            return Err(LabError::Options("not a setting of `web`".to_owned()));
         };
         let requests: Arc<[Request]> = work.requests(load, queries, requests).into();
         let arrivals_ns = match load {
@@ -190,31 +134,14 @@ impl WebOptions {
         let before = work::counted(url)?;
         let counting = Counting::begin(url)?;
         let burning = (load == WebLoad::High).then(Burning::begin);
-        let answers =
-            self.drive(setting.condition, url, queries, &requests, &arrivals_ns).map_err(failed);
+        let answers = Place::new(url, queries, self.connections)
+            .and_then(|place| drive(setting.condition, &place, &requests, &arrivals_ns))
+            .map_err(failed);
         drop(burning);
         let connections_peak = counting.end();
         let answers = answers?;
         let updates = work::counted(url)? - before;
         Ok(Measured { answers, connections_peak, updates })
-    }
-
-    fn drive(
-        &self,
-        condition: Condition,
-        url: &str,
-        queries: Queries,
-        requests: &Arc<[Request]>,
-        arrivals_ns: &[u64],
-    ) -> Result<Answers, Cause> {
-        let place = Place::new(url, queries, self.connections)?;
-        match self.common.engine {
-            #[cfg(feature = "mysql")]
-            Engine::Mysql => mysql::drive(condition, &place, requests, arrivals_ns),
-            #[cfg(feature = "postgres")]
-            Engine::Postgres => postgres::drive(condition, &place, requests, arrivals_ns),
-            _ => sqlite::drive(condition, &place, requests, arrivals_ns),
-        }
     }
 
     fn record(
@@ -226,7 +153,7 @@ impl WebOptions {
         let Measured { answers: Answers { driven, first_ns }, connections_peak, updates } =
             measured;
         let Task::Web(load, queries) = setting.task else {
-            return Err(LabError::Options("not a setting of `bench web`".to_owned()));
+            return Err(LabError::Options("not a setting of `web`".to_owned()));
         };
         let answered = driven.acknowledged_rows();
         let condition = setting.condition.name();
@@ -234,7 +161,7 @@ impl WebOptions {
             return Err(LabError::Content { condition, writes: answered, key: 0 });
         }
         let first = Distribution::of_ns(first_ns);
-        let trial = Trial::verified(self.common.engine, driven, GroupCounts::ONE_COMMIT_A_CALL);
+        let trial = Trial::verified(self.common.engine(), driven, GroupCounts::ONE_COMMIT_A_CALL);
         Ok(Measurement {
             setting: Some(load.label(queries)),
             offered_per_second: (load != WebLoad::AtOnce).then_some(self.per_second),
@@ -246,6 +173,49 @@ impl WebOptions {
     }
 }
 
+impl Experiment for WebOptions {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        let engine = self.common.engine();
+        let refuse = |reason: String| Err(LabError::Options(reason));
+        if self.connections < 4 {
+            return refuse("--connections must be at least 4".to_owned());
+        }
+        if self.queries.iter().any(|queries| !Queries::of(engine).contains(queries)) {
+            return refuse(format!(
+                "queries of {} cannot wait: use --queries work",
+                engine.title()
+            ));
+        }
+        check_settings(&self.settings()?)
+    }
+
+    fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
+        let schema = self.common.server().map(Schema::create).transpose()?;
+        let url = match &schema {
+            Some(schema) => schema.url().to_owned(),
+            None => format!("sqlite:{}", session.folder().join("web.db").display()),
+        };
+        let work = Work::prepare(&url, self.common.seed)?;
+        session.rounds(&self.settings()?, |session, setting, repeat| {
+            let Some(repeat) = repeat else {
+                return self.measure_once(setting, &url, &work, WARM_UP_REQUESTS).map(drop);
+            };
+            let requests = match setting.task {
+                Task::Web(WebLoad::AtOnce, _) => self.at_once,
+                _ => self.requests,
+            };
+            settle(session.folder())?;
+            let measured = self.measure_once(setting, &url, &work, requests)?;
+            session.keep(self.record(setting, repeat, measured)?)
+        })?;
+        schema.map_or(Ok(()), Schema::drop_all)
+    }
+}
+
 /// What came of one measurement.
 struct Measured {
     answers: Answers,
@@ -254,52 +224,39 @@ struct Measured {
     updates: u64,
 }
 
-/// Runs the experiment and returns the records, which are also in the folder of `options`.
-///
-/// # Errors
-/// When the options make no sense, a folder or the server cannot be used, a request is not answered,
-/// or the counters at the end do not hold what was answered.
-pub fn run_web(
-    options: &WebOptions,
-    mut observe: impl FnMut(Event<'_>),
-) -> Result<Results, LabError> {
-    options.check()?;
-    let mut session = Session::begin(&options.common, &mut observe)?;
-    options.run(&mut session)?;
-    session.end()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
+    use crate::options::parse;
 
     #[test]
     fn a_connection_a_request_is_not_measured_ten_thousand_times_at_once() {
-        let options = WebOptions::default();
-        let settings = options.settings();
-        assert_eq!(settings.len(), 3 * options.conditions.len() - 1);
-        let without = WebOptions { at_once: 0, ..WebOptions::default() };
-        assert_eq!(without.settings().len(), 2 * without.conditions.len());
+        let count = |line| {
+            let options: WebOptions = parse(line).expect("parses");
+            options.settings().expect("measurable").len()
+        };
+        let conditions = Condition::of_web(Engine::Sqlite).len();
+        assert_eq!(count(""), 3 * conditions - 1);
+        assert_eq!(count("--at-once 0"), 2 * conditions);
     }
 
     #[test]
     fn senseless_options_are_refused_by_name() {
-        for (options, named) in [
-            (WebOptions { requests: 0, ..WebOptions::default() }, "--requests"),
-            (WebOptions { connections: 3, ..WebOptions::default() }, "--connections"),
-            (WebOptions { per_second: f64::NAN, ..WebOptions::default() }, "--per-second"),
-            (WebOptions { conditions: vec![], ..WebOptions::default() }, "nothing to measure"),
-            (
-                WebOptions { queries: vec![Queries::Wait], ..WebOptions::default() },
-                "no query waits",
-            ),
-            (
-                WebOptions { conditions: vec![Condition::Wal], ..WebOptions::default() },
-                "wal is not",
-            ),
+        for line in ["--requests 0", "--connections x", "--per-second nan", "--queries sleep"] {
+            parse::<WebOptions>(line).expect_err(line);
+        }
+        for (line, named) in [
+            ("--connections 3", "--connections"),
+            ("--connections 0", "--connections"),
+            ("--queries wait", "cannot wait"),
+            ("--conditions wal", "wal is not"),
+            ("--engine lmdb", "nothing to measure"),
         ] {
-            let error = options.check().expect_err("refused").to_string();
+            let options = parse::<WebOptions>(line).expect("parses");
+            let error = options.check().expect_err(line).to_string();
             assert!(error.contains(named), "{error}");
         }
+        parse::<WebOptions>("").expect("parses").check().expect("the default is measurable");
     }
 }

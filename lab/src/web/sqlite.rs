@@ -1,87 +1,25 @@
-//! SQLite's clients. There is no asynchronous one: what calls itself so is a bridge.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! SQLite's client. There is no asynchronous one: what calls itself so is a bridge.
 
 use groupcommit::sql::sqlite_path;
-use rusqlite::Connection;
+use rusqlite::{Connection, params_from_iter};
 
-use crate::condition::Condition;
+use crate::client::Blocking;
 use crate::error::Cause;
-use crate::web::asynchronous::Groupcommit;
-use crate::web::blocking::{Blocking, Bridged, Pool, answer};
-use crate::web::drive::{Answers, drive_async, drive_blocking};
-use crate::web::work::{Place, Range, Request};
+use crate::sqlite::BUSY_TIMEOUT;
 
-/// Nobody is to fail for want of patience.
-const BUSY_TIMEOUT: Duration = Duration::from_mins(10);
+pub(super) struct SqliteClient(Connection);
 
-struct Client {
-    path: std::path::PathBuf,
-    place: Place,
-}
-
-/// A connection with its statements.
-struct Lane {
-    connection: Connection,
-    read: Arc<str>,
-    update: Arc<str>,
-}
-
-impl Blocking for Client {
-    type Connection = Lane;
-
-    fn connect(&self) -> Result<Lane, Cause> {
-        let connection = Connection::open(&self.path)?;
+impl Blocking for SqliteClient {
+    fn connect(url: &str) -> Result<Self, Cause> {
+        let connection = Connection::open(sqlite_path(url)?)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        Ok(Lane { connection, read: self.place.read.clone(), update: self.place.update.clone() })
+        Ok(Self(connection))
     }
 
-    fn read(lane: &mut Lane, range: Range) -> Result<(), Cause> {
-        let mut read = lane.connection.prepare_cached(&lane.read)?;
-        let _count: i64 = read.query_row([range.from, range.to], |row| row.get(0))?;
-        Ok(())
-    }
-
-    fn update(lane: &mut Lane, counter: i64) -> Result<(), Cause> {
-        lane.connection.prepare_cached(&lane.update)?.execute([counter])?;
-        Ok(())
-    }
-}
-
-pub(super) fn drive(
-    condition: Condition,
-    place: &Place,
-    requests: &Arc<[Request]>,
-    arrivals_ns: &[u64],
-) -> Result<Answers, Cause> {
-    let client = || {
-        let path = sqlite_path(&place.url)?;
-        Ok::<_, Cause>(Client { path, place: place.clone() })
-    };
-    let runtime = || tokio::runtime::Builder::new_multi_thread().build();
-    match condition {
-        Condition::Blocking => {
-            let client = client()?;
-            let one = |request: &Request, answered: &mut dyn FnMut()| {
-                answer::<Client>(&mut client.connect()?, request, answered)
-            };
-            drive_blocking(one, requests, arrivals_ns)
-        }
-        Condition::BlockingPool => {
-            let pool = Pool::new(client()?, place.connections);
-            let one =
-                |request: &Request, answered: &mut dyn FnMut()| pool.answer(request, answered);
-            drive_blocking(one, requests, arrivals_ns)
-        }
-        Condition::Bridge => {
-            let bridged = Bridged::new(client()?, place.connections);
-            drive_async(&runtime()?, &bridged, requests, arrivals_ns)
-        }
-        _ => {
-            let ours = Groupcommit::connect(place)?;
-            drive_async(&runtime()?, &ours, requests, arrivals_ns)
-        }
+    fn run(&mut self, sql: &str, numbers: &[i64], _: Option<&str>) -> Result<Option<i64>, Cause> {
+        let mut statement = self.0.prepare_cached(sql)?;
+        let mut rows = statement.query(params_from_iter(numbers))?;
+        Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use groupcommit::sql::{Database, Engine, Statement, StatementsFailure, Value};
 
 use crate::error::{Cause, LabError};
-use crate::server::failed;
+use crate::server::{failed, integer};
 use crate::setting::{Queries, WebLoad};
 
 /// Rows that queries look through.
@@ -34,6 +34,9 @@ const ROWS_AT_ONCE: u32 = 500;
 const WORK: &str =
     "SELECT count(*) FROM web_item WHERE id BETWEEN {1} AND {2} AND v LIKE '%a%b%c%#%'";
 
+/// The name of the connections that are measured, on a server that has names for them.
+pub(super) const NAME: &str = "groupcommit-lab-web";
+
 /// One transaction.
 const UPDATE: &str = "UPDATE web_counter SET n = n + 1 WHERE id = {1}";
 
@@ -56,7 +59,12 @@ impl Place {
             (Queries::Wait, _) => "SELECT pg_sleep(({1}::bigint + {2}::bigint) / 1e6)",
         };
         let (read, update) = (written(engine, read).into(), written(engine, UPDATE).into());
-        Ok(Self { url: url.to_owned(), read, update, connections })
+        let joint = if url.contains('?') { '&' } else { '?' };
+        let url = match engine {
+            Engine::Postgres => format!("{url}{joint}application_name={NAME}"),
+            _ => url.to_owned(),
+        };
+        Ok(Self { url, read, update, connections })
     }
 }
 
@@ -148,14 +156,9 @@ impl Work {
 pub(super) fn counted(url: &str) -> Result<u64, LabError> {
     let failed = failed("count the updates on", url);
     let database = Database::connect(url).map_err(|error| failed(error.into()))?;
-    let sum = Statement::new(
-        match database.engine() {
-            Engine::Mysql => "SELECT CAST(sum(n) AS SIGNED) FROM web_counter",
-            _ => "SELECT CAST(sum(n) AS BIGINT) FROM web_counter",
-        },
-        [],
-    );
-    let found = database.read(&sum).map_err(|failure| failed(failure.into()))?;
+    let sum = format!("SELECT CAST(sum(n) AS {}) FROM web_counter", integer(&database));
+    let found =
+        database.read(&Statement::new(sum, [])).map_err(|failure| failed(failure.into()))?;
     database.close().map_err(|error| failed(error.into()))?;
     Ok(match found.rows.first().and_then(|row| row.first()) {
         Some(Value::Int(sum)) => sum.cast_unsigned(),

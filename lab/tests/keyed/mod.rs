@@ -2,40 +2,27 @@
 //! acknowledges, and the records, tables and report name the engine.
 #![expect(unreachable_pub, reason = "each test file is a crate that includes it")]
 
-use std::time::Duration;
-
-use groupcommit_lab::Common;
 use groupcommit_lab::condition::Condition;
 use groupcommit_lab::engine::Engine;
-use groupcommit_lab::load::{LoadOptions, run_load};
-use groupcommit_lab::mixed::{MixedOptions, run_mixed};
+use groupcommit_lab::load::LoadOptions;
+use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::report::{load_all, text, write_page};
-use groupcommit_lab::threads::{ThreadsOptions, run_threads};
-use groupcommit_lab::write::{WriteOptions, run_write};
+use groupcommit_lab::threads::ThreadsOptions;
+use groupcommit_lab::write::WriteOptions;
+use groupcommit_lab::{parse, run};
 use tempfile::TempDir;
 
-pub fn common(engine: Engine, folder: &TempDir) -> Common {
-    Common {
-        engine,
-        value_bytes: 100,
-        repeats: 1,
-        out: folder.path().to_owned(),
-        ..Common::default()
-    }
+fn common(engine: Engine, folder: &TempDir) -> String {
+    format!("--engine {engine} --value-bytes 100 --repeat 1 --out {}", folder.path().display())
 }
 
 pub fn every_condition_writes_and_the_report_names_the_engine(engine: Engine) {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = WriteOptions {
-        rows: 3_000,
-        batches: vec![1],
-        in_flight: vec![200],
-        conditions: Condition::of_write(engine).to_vec(),
-        time_limit: Duration::from_millis(200),
-        common: common(engine, &folder),
-        ..WriteOptions::default()
-    };
-    let results = run_write(&options, |_| {}).expect("measures");
+    let common = common(engine, &folder);
+    let options: WriteOptions =
+        parse(&format!("--rows 3000 --in-flight 200 --seconds-limit 0.2 {common}"))
+            .expect("parses");
+    let results = run(&[&options], |_| {}).expect("measures");
     assert_eq!(results.measurements.len(), Condition::of_write(engine).len());
     for measurement in &results.measurements {
         assert_eq!(measurement.engine, engine.name());
@@ -62,53 +49,33 @@ pub fn every_condition_writes_and_the_report_names_the_engine(engine: Engine) {
 
 pub fn mixed_threads_and_load_run(engine: Engine) {
     let folder = tempfile::tempdir().expect("a folder");
-    let time_limit = Duration::from_millis(100);
-    let mixed = MixedOptions {
-        rows: 500,
-        operations: 1_000,
-        in_flight: vec![100],
-        conditions: Condition::of_mixed(engine).to_vec(),
-        time_limit,
-        common: common(engine, &folder),
-    };
-    let results = run_mixed(&mixed, |_| {}).expect("measures, and every row is as it should be");
+    let common = format!("--seconds-limit 0.1 {}", common(engine, &folder));
+    let mixed: MixedOptions =
+        parse(&format!("--rows 500 --operations 1000 --in-flight 100 {common}")).expect("parses");
+    let results = run(&[&mixed], |_| {}).expect("measures, and every row is as it should be");
     assert_eq!(results.measurements.len(), 3);
-    let threads = ThreadsOptions {
-        threads: vec![1, 8],
-        rows: 5_000,
-        time_limit,
-        conditions: Condition::of_threads(engine).to_vec(),
-        common: common(engine, &folder),
-    };
-    assert_eq!(run_threads(&threads, |_| {}).expect("measures").measurements.len(), 4);
-    let load = LoadOptions {
-        in_flight: vec![1, 64],
-        shares: vec![0.5],
-        sizes: vec![8],
-        delays: vec![],
-        rows: 5_000,
-        time_limit,
-        common: common(engine, &folder),
-    };
-    let results = run_load(&load, |_| {}).expect("measures");
-    assert_eq!(results.measurements.len(), 4 + 2);
+    let threads: ThreadsOptions =
+        parse(&format!("--threads 1,8 --rows 5000 {common}")).expect("parses");
+    assert_eq!(run(&[&threads], |_| {}).expect("measures").measurements.len(), 4);
+    let load: LoadOptions = parse(&format!(
+        "--in-flight 1,64 --share 0.5 --group-size 8 --group-delay 1 --rows 5000 {common}"
+    ))
+    .expect("parses");
+    let results = run(&[&load], |_| {}).expect("measures");
+    assert_eq!(results.measurements.len(), 2 * 3 + 3);
     assert!(results.measurements.iter().all(|m| m.engine == engine.name()));
 }
 
 pub fn conditions_of_another_engine_and_delays_that_cannot_be_are_refused(engine: Engine) {
     let folder = tempfile::tempdir().expect("a folder");
-    let refused = |change: fn(&mut WriteOptions)| {
-        let mut options = WriteOptions {
-            conditions: Condition::of_write(engine).to_vec(),
-            common: common(engine, &folder),
-            ..WriteOptions::default()
-        };
-        change(&mut options);
-        run_write(&options, |_| {}).expect_err("refused").to_string()
+    let refused = |line: &str| {
+        let line = format!("{line} {}", common(engine, &folder));
+        let options: WriteOptions = parse(&line).expect("parses");
+        run(&[&options], |_| {}).expect_err("refused").to_string()
     };
-    let error = refused(|options| options.conditions = vec![Condition::Wal]);
+    let error = refused("--conditions wal");
     assert!(error.contains("wal is not a condition") && error.contains("sync-threads"), "{error}");
-    let error = refused(|options| options.common.flush_delays = vec![Duration::from_millis(1)]);
+    let error = refused("--flush-delay 1");
     assert!(error.contains(engine.title()), "{error}");
 }
 
