@@ -11,16 +11,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // readme: begin
     let db = Database::open(path)?;
     db.transact(|tx| tx.execute("CREATE TABLE IF NOT EXISTS visits (page TEXT)", ()))?;
-    let tickets: Vec<_> = (0..100)
+    let ticket = db.submit(|tx| tx.execute("INSERT INTO visits VALUES (?1)", ["/"])); // returns at once
+    ticket.wait()?; // committed and flushed
+    // readme: end
+    let tickets: Vec<_> = (1..100)
         .map(|n| {
             let page = format!("/page/{n}");
             db.submit(move |tx| tx.execute("INSERT INTO visits VALUES (?1)", [&page]))
         })
         .collect(); // submitted, each a transaction of its own
     for ticket in tickets {
-        ticket.wait()?; // on disk; in async code: ticket.await?
+        ticket.wait()?;
     }
-    // readme: end
     let visits: i64 =
         db.read(|conn| conn.query_row("SELECT count(*) FROM visits", (), |row| row.get(0)))?;
     println!("{visits} visits, in {} flushes", db.stats().flushes);

@@ -3,6 +3,7 @@
 //! made from these by `cargo xtask docs`.
 
 use std::{
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -248,13 +249,8 @@ impl Server {
 
 /// The files that are made of the records alone: path and content.
 pub(crate) fn files() -> Result<Vec<(&'static str, String)>> {
-    let kept = RUNS.iter().map(Run::file).filter(|path| path.exists());
-    let mut runs = Vec::new();
-    for path in kept {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        runs.push((name, Results::load_file(&path)?));
-    }
-    let report = Report::of(&runs);
+    let names: Vec<&str> = RUNS.iter().map(|run| run.name).collect();
+    let report = report(&names)?;
     let (path, name) = README_CHART;
     let chart = report.charts().find(|chart| chart.name.ends_with(name));
     let chart = chart.with_context(|| format!("the records make no chart {name}"))?;
@@ -262,4 +258,31 @@ pub(crate) fn files() -> Result<Vec<(&'static str, String)>> {
         (BENCHMARKS, markdown::report(&report, "Benchmarks", INTRODUCTION)),
         (path, svg(chart) + "\n"),
     ])
+}
+
+/// What the named records show, a list item a finding, and where they were measured.
+pub(crate) fn findings(names: &[&str]) -> Result<String> {
+    let report = report(names)?;
+    let mut text = String::new();
+    for part in report.sections.iter().flat_map(|section| &section.parts) {
+        for finding in &part.body.findings {
+            writeln!(text, "- {finding}")?;
+        }
+    }
+    let mut places: Vec<&str> = report.runs.iter().map(|run| run.sentence.as_str()).collect();
+    places.dedup();
+    writeln!(text, "\n{}", places.join(" "))?;
+    Ok(text)
+}
+
+/// The report of those of the named records that are kept.
+fn report(names: &[&str]) -> Result<Report> {
+    let mut runs = Vec::new();
+    for run in RUNS.iter().filter(|run| names.contains(&run.name)) {
+        let path = run.file();
+        if path.exists() {
+            runs.push((run.name.to_owned(), Results::load_file(&path)?));
+        }
+    }
+    Ok(Report::of(&runs))
 }

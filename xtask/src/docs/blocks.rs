@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, constants, transcript},
-    endure, fuzz, hostile,
+    endure, fuzz, hostile, measure,
     power::records,
     program,
     root::read,
@@ -76,6 +76,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["faults"] => records::faults(),
         ["constants", words @ ..] => constants::table(words),
         ["metrics"] => metrics(),
+        ["findings", records @ ..] => measure::findings(records),
         ["snippet", path] => snippet(path),
         ["help", subcommands @ ..] => {
             let mut arguments = subcommands.to_vec();
