@@ -260,7 +260,7 @@ pub(crate) fn files() -> Result<Vec<(&'static str, String)>> {
     ])
 }
 
-/// What the named records show, a list item a finding, and where they were measured.
+/// What the named records show, a list item a finding, and where the first was measured.
 pub(crate) fn findings(names: &[&str]) -> Result<String> {
     let report = report(names)?;
     let mut text = String::new();
@@ -269,9 +269,9 @@ pub(crate) fn findings(names: &[&str]) -> Result<String> {
             writeln!(text, "- {finding}")?;
         }
     }
-    let mut places: Vec<&str> = report.runs.iter().map(|run| run.sentence.as_str()).collect();
-    places.dedup();
-    writeln!(text, "\n{}", places.join(" "))?;
+    if let Some(first) = report.runs.first() {
+        writeln!(text, "\n{}", first.sentence)?;
+    }
     Ok(text)
 }
 
