@@ -4,6 +4,7 @@
 mod docs;
 mod endure;
 mod fuzz;
+mod hang;
 mod hostile;
 mod layers;
 mod libclang;

@@ -21,7 +21,8 @@ pub(crate) fn read(path: impl AsRef<Path>) -> Result<String> {
 
 /// The files of the documentation, relative to the root.
 pub(crate) fn documents() -> Result<Vec<PathBuf>> {
-    let mut documents = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from).to_vec();
+    let mut documents =
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from).to_vec();
     for folder in ["docs", "data"] {
         for entry in fs::read_dir(root().join(folder)).context("cannot list the documentation")? {
             let name = entry?.file_name();

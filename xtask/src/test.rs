@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, layers, libclang, power, program::cargo, root::root, simulate};
+use crate::{docs, hang, layers, libclang, power, program::cargo, root::root, simulate};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -74,7 +74,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         cargo_with(&["build", "--quiet", "--workspace", "--exclude", HEAVY, "--examples"])
             .args(["--features", LIGHT_ENGINES]),
     )?;
-    step(
+    tests(
         "tests",
         cargo_with(&["test", "--quiet", "--workspace", "--exclude", HEAVY]).args([
             "--lib",
@@ -89,7 +89,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         cargo_with(&["test", "--quiet", "--workspace", "--exclude", HEAVY, "--doc"])
             .args(["--features", LIGHT_ENGINES]),
     )?;
-    step("interleavings and simulation", &mut interleavings())?;
+    tests("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     timed("power cuts and failing disks", power::short)?;
     timed("mutants", power::mutants::short)?;
@@ -123,8 +123,11 @@ fn heavy() -> Result<()> {
             .arg("--document-private-items")
             .env("RUSTDOCFLAGS", RUSTDOC_FLAGS),
     )?;
-    step("RocksDB: tests", &mut cargo_with(&["test", "--quiet", "--release", "--package", HEAVY]))?;
-    step(
+    tests(
+        "RocksDB: tests",
+        &mut cargo_with(&["test", "--quiet", "--release", "--package", HEAVY]),
+    )?;
+    tests(
         "RocksDB: experiments and program",
         cargo_with(&["test", "--quiet", "--release"])
             .args(["--package", "groupcommit-lab", "--package", "groupcommit-cli"])
@@ -175,6 +178,11 @@ fn step(name: &str, command: &mut Command) -> Result<()> {
         ensure!(status.success(), "step `{name}` failed ({status})");
         Ok(())
     })
+}
+
+/// A step that ends when a test hangs.
+fn tests(name: &str, command: &mut Command) -> Result<()> {
+    timed(name, || hang::run(command, hang::SILENCE_MAX))
 }
 
 fn timed(name: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
