@@ -95,8 +95,8 @@ fn trusting(given: Option<SslOpts>, roots: Option<&[Vec<u8>]>) -> Result<SslOpts
             .collect::<Vec<_>>();
         if found.is_empty() {
             return Err(Error::Tls(
-                "the system has no certificates to trust; install them (`ca-certificates`), give \
-                 your own with `Options::tls`, or say `ssl-mode=DISABLED` in the URL"
+                "the system has no certificates to trust; install `ca-certificates`, pass your own to \
+                 `Options::tls`, or add `ssl-mode=DISABLED` to the URL"
                     .to_owned(),
             ));
         }

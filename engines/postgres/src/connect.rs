@@ -316,8 +316,8 @@ fn tls_that_trusts(trusted: &Roots) -> Result<rustls::ClientConfig, Error> {
             let found = rustls_native_certs::load_native_certs();
             if roots.add_parsable_certificates(found.certs).0 == 0 {
                 return Err(Error::Tls(
-                    "the system has no certificates to trust; install them (`ca-certificates`), \
-                     name your own with `sslrootcert=FILE` in the URL, or say `sslmode=disable` there"
+                    "the system has no certificates to trust; install `ca-certificates`, add \
+                     `sslrootcert=FILE` to the URL, or add `sslmode=disable`"
                         .to_owned(),
                 ));
             }
@@ -325,18 +325,20 @@ fn tls_that_trusts(trusted: &Roots) -> Result<rustls::ClientConfig, Error> {
         Roots::File(path) => {
             let unfit = |why: String| {
                 let path = path.display();
-                Error::Tls(format!("`sslrootcert` names {path}, {why}; name a file in PEM format"))
+                Error::Tls(format!(
+                    "cannot use `sslrootcert={path}`: {why}; name a file in PEM format"
+                ))
             };
             let certificates = CertificateDer::pem_file_iter(path)
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-                .map_err(|error| unfit(format!("which cannot be read ({error})")))?;
+                .map_err(|error| unfit(format!("the file cannot be read ({error})")))?;
             if certificates.is_empty() {
-                return Err(unfit("in which there is no certificate".to_owned()));
+                return Err(unfit("the file holds no certificate".to_owned()));
             }
             for certificate in certificates {
-                roots
-                    .add(certificate)
-                    .map_err(|error| unfit(format!("which holds one that is none ({error})")))?;
+                roots.add(certificate).map_err(|error| {
+                    unfit(format!("the file holds an invalid certificate ({error})"))
+                })?;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What to do where a server cannot be reached, or does not let us in.
+//! Advice where a server cannot be reached or rejects the connection.
 
 use std::{error::Error as StdError, io};
 
@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::Error;
 
-const NO_WRITES: &str = "it takes no writes; connect to the primary";
+const NO_WRITES: &str = "the server takes no writes; connect to the primary";
 
 /// Whether the server was reached and takes no writes.
 pub(crate) fn is_of_replica(error: &Error) -> bool {
@@ -18,7 +18,7 @@ pub(crate) fn is_of_replica(error: &Error) -> bool {
     }
 }
 
-/// What the trouble is, in a few words, and what to do.
+/// What is wrong, in a few words, and what to do.
 pub(crate) fn remedy(said: &(dyn StdError + 'static)) -> Option<&'static str> {
     let mut next = Some(said);
     while let Some(error) = next {
@@ -35,17 +35,17 @@ fn of_server(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     let code = error.downcast_ref::<tokio_postgres::Error>()?.code()?;
     Some(match *code {
         SqlState::TOO_MANY_CONNECTIONS => {
-            "it has as many connections as it allows; close some, or raise its `max_connections` or \
-             the limit of the account"
+            "the server has no free connection; close some, or raise its `max_connections` or the \
+             limit of the account"
         }
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            "it does not let the account in; look at the user and the password in the URL, and at \
-             `pg_hba.conf` on the server"
+            "authentication failed; check the user and password in the URL, and `pg_hba.conf` on the \
+             server"
         }
         SqlState::INVALID_CATALOG_NAME => {
-            "it has no such database; create it, or name another in the URL"
+            "the database does not exist; create it, or name another in the URL"
         }
-        SqlState::CANNOT_CONNECT_NOW => "it is starting or stopping; try again in a while",
+        SqlState::CANNOT_CONNECT_NOW => "the server is starting or stopping; try again later",
         _ => return None,
     })
 }
@@ -66,7 +66,7 @@ fn of_system(error: &(dyn StdError + 'static)) -> Option<&'static str> {
             Some(NO_WRITES)
         }
         io::ErrorKind::PermissionDenied if error.to_string().contains("not read only") => {
-            Some("leave `target_session_attrs=read-only` out of the URL, for a writer needs more")
+            Some("remove `target_session_attrs=read-only` from the URL")
         }
         _ => None,
     }
@@ -75,17 +75,17 @@ fn of_system(error: &(dyn StdError + 'static)) -> Option<&'static str> {
 fn of_certificate(why: &CertificateError) -> &'static str {
     match why {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is for another name; connect by a name that is in it"
+            "the server's certificate is for another name; connect by a name that it lists"
         }
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => {
-            "its certificate is not valid at this time; give the server another, or set the clock"
+            "the server's certificate is not valid now; renew it, or set the clock"
         }
         _ => {
-            "its certificate is from nobody who is trusted here; name the file with the certificate \
-             of who signed it as `sslrootcert` in the URL"
+            "the server's certificate is not signed by a trusted CA; add \
+             `sslrootcert=/path/to/ca.pem` to the URL"
         }
     }
 }
@@ -93,13 +93,13 @@ fn of_certificate(why: &CertificateError) -> &'static str {
 /// The client has no codes for these.
 fn of_client(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     match error.to_string().as_str() {
-        "server does not support TLS" => {
-            Some("it does not encrypt; turn `ssl` on there, or say `sslmode=disable` in the URL")
-        }
+        "server does not support TLS" => Some(
+            "the server does not support TLS; turn its `ssl` on, or add `sslmode=disable` to the URL",
+        ),
         "no hostname provided for TLS handshake" => {
-            Some("its certificate is for a name; give that as `host`, beside `hostaddr`")
+            Some("a certificate needs a host name; add `host` to the URL, next to `hostaddr`")
         }
-        "password missing" => Some("it asks for a password; give one in the URL"),
+        "password missing" => Some("the server asks for a password; add it to the URL"),
         _ => None,
     }
 }

@@ -97,12 +97,15 @@ fn who_is_not_let_in_is_told_what_to_do() {
     let url = shared().url();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (url, remedy) in [
-        (url.replace("postgres@", "nobody_of_that_name@"), "look at the user and the password"),
-        (url.clone() + "_that_is_not", "it has no such database"),
+        (url.replace("postgres@", "nobody_of_that_name@"), "check the user and password"),
+        (url.clone() + "_that_is_not", "the database does not exist"),
         (url.replace(&shared().port().to_string(), &nobody.to_string()), "nothing listens there"),
         (format!("postgres://postgres@%2Fno%2Fsuch%2Ffolder/{nobody}"), "nothing listens there"),
-        (format!("{url}?sslmode=require"), "turn `ssl` on there, or say `sslmode=disable`"),
-        (format!("{url}?target_session_attrs=read-only"), "leave `target_session_attrs=read-only`"),
+        (format!("{url}?sslmode=require"), "turn its `ssl` on, or add `sslmode=disable`"),
+        (
+            format!("{url}?target_session_attrs=read-only"),
+            "remove `target_session_attrs=read-only`",
+        ),
     ] {
         let refused = Database::open(&url).unwrap_err();
         assert!(matches!(refused, Error::Connect { .. }), "{url}: {refused:?}");

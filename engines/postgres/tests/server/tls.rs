@@ -84,13 +84,13 @@ fn the_url_says_whom_to_trust(servers: &Servers, data: &Path) {
     let empty = servers.folder().join("owner").display().to_string();
     let by_another_name = url.replace("127.0.0.1", "127.0.0.2");
     for (url, remedy) in [
-        (format!("{url}?sslmode=require"), "who signed it as `sslrootcert` in the URL"),
+        (format!("{url}?sslmode=require"), "add `sslrootcert=/path/to/ca.pem` to the URL"),
         (
             format!("{url}?sslrootcert=/no/such/file"),
-            "`sslrootcert` names /no/such/file, which cannot",
+            "`sslrootcert=/no/such/file`: the file cannot be read",
         ),
-        (format!("{url}?sslrootcert={empty}"), "in which there is no certificate"),
-        (format!("{by_another_name}?sslrootcert={certificate}"), "connect by a name that is in it"),
+        (format!("{url}?sslrootcert={empty}"), "the file holds no certificate"),
+        (format!("{by_another_name}?sslrootcert={certificate}"), "connect by a name that it lists"),
     ] {
         let refused = Database::open(&url).unwrap_err().to_string();
         assert!(refused.contains(remedy), "{url}: {refused}");
