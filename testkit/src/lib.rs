@@ -2,8 +2,11 @@
 //!
 //! [`mod@conformance`] is the suite that every engine passes. [`history`] makes histories of writes and
 //! reads with many threads, and checks them.
+//! [`mod@remote`] is the suite of the engines for remote databases, with the feature `remote`.
 //! [`servers`] starts throw-away servers for those engines that need one.
 
 pub mod conformance;
 pub mod history;
+#[cfg(feature = "remote")]
+pub mod remote;
 pub mod servers;

@@ -34,7 +34,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
         ],
     ),
     ("groupcommit-serve", &["groupcommit"]),
-    ("groupcommit-testkit", &["groupcommit-core"]),
+    ("groupcommit-testkit", &["groupcommit-core", "groupcommit-remote", "groupcommit-statement"]),
     ("groupcommit-lab", &["groupcommit", "groupcommit-bridge"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-serve"]),
     (

@@ -12,11 +12,15 @@ use groupcommit_testkit::servers::{
     proxy::Cut,
 };
 
-use crate::{
-    contention::{count_together, zeroes},
+use groupcommit_testkit::remote::{
     cuts::{an_unknown_is_resolved_later, commits_once_whatever_is_cut},
-    server::{at, cluster, database_through, ids, insert, start},
     together::one_failing_among_a_thousand,
+};
+
+use crate::{
+    conformance::Engine,
+    contention::{count_together, zeroes},
+    server::{at, cluster, database_through, has_a_short_record, ids, insert, start},
 };
 
 fn hosts(servers: &Servers, order: [usize; 3]) -> String {
@@ -26,7 +30,7 @@ fn hosts(servers: &Servers, order: [usize; 3]) -> String {
 #[test]
 fn of_a_thousand_one_fails_alone() {
     let url = database_through(cluster(), &hosts(cluster(), [0, 1, 2]));
-    one_failing_among_a_thousand(&Database::open(&url).unwrap());
+    one_failing_among_a_thousand::<Engine>(&Database::open(&url).unwrap());
 }
 
 #[test]
@@ -68,34 +72,51 @@ fn those_who_open_it_on_two_nodes_at_once_are_in_nobodys_way() {
     }
 }
 
+fn database_at(port: u16) -> String {
+    database_through(cluster(), &at(port))
+}
+
+fn commits_once(cut: Cut) {
+    commits_once_whatever_is_cut::<Engine>(cluster().port(0), database_at, cut, |url| {
+        has_a_short_record(cluster(), url);
+    });
+}
+
+fn resolved_on(node: usize, cut: Cut) {
+    let ports = [0, node].map(|node| cluster().port(node));
+    // Until the node has the new database.
+    let catch_up = || drop(cluster().sql_on(node, "SET wsrep_sync_wait = 15; SELECT 1").unwrap());
+    an_unknown_is_resolved_later::<Engine>(ports, database_at, cut, catch_up);
+}
+
 #[test]
 fn a_connection_lost_before_the_commit_costs_another_attempt() {
-    commits_once_whatever_is_cut(cluster(), Cut::Before);
+    commits_once(Cut::Before);
 }
 
 #[test]
 fn a_connection_lost_during_the_commit_is_settled() {
-    commits_once_whatever_is_cut(cluster(), Cut::During);
+    commits_once(Cut::During);
 }
 
 #[test]
 fn a_connection_lost_after_the_commit_is_settled() {
-    commits_once_whatever_is_cut(cluster(), Cut::After);
+    commits_once(Cut::After);
 }
 
 #[test]
 fn an_outcome_that_stays_unknown_before_the_commit_is_resolved_on_another_node() {
-    an_unknown_is_resolved_later(cluster(), 1, Cut::Before);
+    resolved_on(1, Cut::Before);
 }
 
 #[test]
 fn an_outcome_that_stays_unknown_during_the_commit_is_resolved_on_another_node() {
-    an_unknown_is_resolved_later(cluster(), 1, Cut::During);
+    resolved_on(1, Cut::During);
 }
 
 #[test]
 fn an_outcome_that_stays_unknown_after_the_commit_is_resolved_on_another_node() {
-    an_unknown_is_resolved_later(cluster(), 2, Cut::After);
+    resolved_on(2, Cut::After);
 }
 
 /// All rows of a node, which it must have come to within two minutes.

@@ -52,28 +52,6 @@ pub(crate) fn zeroes(url: &str) -> Database {
     db
 }
 
-#[test]
-fn deadlocks_run_again_until_each_has_counted_once() {
-    let url = database();
-    let db = zeroes(&url);
-    let counted = count_together([&url, &url], &[vec![1, 2], vec![2, 1]], 20);
-    assert_eq!(counted.len(), 200);
-    let rows = db.read(&Statement::new("SELECT v FROM t ORDER BY id", [])).unwrap().rows;
-    assert_eq!(rows, [["200".into()], ["200".into()]] as [[Value; 1]; 2]);
-}
-
-#[test]
-fn a_row_that_another_holds_is_waited_for() {
-    let url = database();
-    let (db, other) = (Database::open(&url).unwrap(), Database::open(&url).unwrap());
-    db.submit_statements(vec![insert(1)]).wait().unwrap();
-    let holds = other.submit(|tx| tx.run(&[insert(2)]));
-    // The same key: decided by the other's commit, whichever comes first.
-    let ticket = db.submit_statements(vec![insert(2)]);
-    assert!(holds.wait().is_ok() ^ ticket.wait().is_ok());
-    assert_eq!(ids(&db), [1, 2]);
-}
-
 /// Runs statements of a transaction of its own, and keeps their locks until the sender is dropped.
 fn holding(db: &Database, statement: Statement) -> (mpsc::Sender<()>, Ticket<(), Error>) {
     let (started, has_started) = mpsc::channel();

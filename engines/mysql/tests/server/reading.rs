@@ -2,12 +2,11 @@
 
 use std::{
     future::pending,
-    pin::pin,
     sync::{Mutex, mpsc},
     thread,
 };
 
-use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Value, mysql_async};
+use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, mysql_async};
 use tokio::task::JoinHandle;
 
 use crate::server::{database, insert, open, shared};
@@ -16,40 +15,6 @@ fn numbers(to: i64) -> Statement {
     let sql = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?) \
                SELECT i FROM n";
     Statement::new(sql, [to.into()])
-}
-
-#[test]
-fn rows_arrive_as_a_stream() {
-    let db = open();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        let mut rows = pin!(db.read_rows(&numbers(900))).await.unwrap();
-        assert_eq!(rows.columns(), ["i"]);
-        for expected in 1..=500 {
-            assert_eq!(rows.next().await.unwrap().unwrap(), [Value::Int(expected)]);
-        }
-        drop(rows);
-        assert_eq!(db.read_async(&numbers(3)).await.unwrap().rows.len(), 3);
-    });
-}
-
-#[test]
-fn many_readers_share_few_connections() {
-    let url = database();
-    let name = url.rsplit('/').next().unwrap();
-    let db = Database::options().readers(2).open(&url).unwrap();
-    thread::scope(|scope| {
-        for _ in 0..20 {
-            scope.spawn(|| {
-                for to in 1..20 {
-                    let rows = db.read(&numbers(to)).unwrap().rows;
-                    assert_eq!(rows.len(), usize::try_from(to).unwrap());
-                }
-            });
-        }
-    });
-    let sql = format!("SELECT count(*) FROM information_schema.processlist WHERE db = '{name}'");
-    assert_eq!(shared().sql(&sql).unwrap().trim(), "3");
 }
 
 #[test]
@@ -158,26 +123,6 @@ fn a_read_that_is_given_up_ends_on_the_server_and_the_next_has_its_place() {
         give_up(runtime.spawn(async move { drop(reading.read_async(&read).await) }));
         drop(unlock);
     });
-}
-
-#[test]
-fn a_read_that_blocks_a_thread_of_a_runtime_is_served_by_that_runtime_all_the_same() {
-    let db = open();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let one = || Statement::new("SELECT 1", []);
-    let forever = std::time::Duration::from_mins(1);
-    runtime.block_on(async {
-        for _ in 0..2 {
-            let db = db.clone();
-            let read = tokio::spawn(async move { db.read(&one()).unwrap().rows.len() });
-            let read = tokio::time::timeout(forever, read).await.expect("it is served");
-            assert_eq!(read.unwrap(), 1);
-        }
-    });
-    // Its connections end with a runtime, and others take their places.
-    runtime.shutdown_background();
-    assert_eq!(db.read(&one()).unwrap().rows.len(), 1);
 }
 
 #[test]

@@ -119,18 +119,6 @@ fn a_statement_is_refused_that_is_more_than_one_or_has_other_parameters() {
 }
 
 #[test]
-fn an_exclusive_that_leaves_a_transaction_open_is_rejected_and_undone() {
-    let db = open();
-    let left = db.exclusive(|alone| {
-        alone.batch("START TRANSACTION")?;
-        alone.run(&insert(1))
-    });
-    assert!(matches!(left, Err(Failure::Rejected(Rejected::Engine(_)))), "{left:?}");
-    db.submit_statements(vec![insert(1)]).wait().unwrap();
-    assert_eq!(ids(&db), [1]);
-}
-
-#[test]
 fn a_colon_is_no_parameter() {
     let db = open();
     let select = |sql: &str, params: Vec<Value>| {

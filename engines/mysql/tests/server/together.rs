@@ -5,68 +5,21 @@ use std::{
     thread,
 };
 
-use groupcommit_mysql::{Database, Error, Failure, Rejected, Statement, Ticket, Value};
+use groupcommit_mysql::{Database, Error, Failure, Statement, Value};
 
-use crate::server::{database, ids, insert, open, shared};
+pub(crate) use groupcommit_testkit::remote::in_one_group;
 
-/// Submits while the database is held up, so that all go into one group.
-pub(crate) fn in_one_group<T>(db: &Database, submit: impl FnOnce() -> T) -> T {
-    let (started, has_started) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let held: Ticket<(), Error> = db.submit(move |_| {
-        started.send(()).unwrap();
-        released.recv().unwrap_err(); // until the other end is dropped
-        Ok(())
-    });
-    has_started.recv().unwrap();
-    let submitted = submit();
-    drop(release);
-    held.wait().unwrap();
-    submitted
-}
+use crate::{
+    conformance::Engine,
+    server::{database, ids, insert, open, shared},
+};
 
 pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure<Error>>) -> u16 {
-    match result {
-        Err(Failure::Rejected(Rejected::Caller(Error::Server(
-            groupcommit_mysql::mysql_async::Error::Server(said),
-        )))) => said.code,
-        other => panic!("{other:?}"),
-    }
+    groupcommit_testkit::remote::code::<Engine, T>(result).parse().unwrap()
 }
 
 /// "Duplicate entry".
 pub(crate) const DUPLICATE: u16 = 1062;
-
-#[test]
-fn one_plan_failing_among_a_thousand_fails_alone_and_the_others_take_one_commit() {
-    let db = open();
-    let before = db.stats();
-    one_failing_among_a_thousand(&db);
-    let after = db.stats();
-    assert_eq!(after.committed - before.committed, 1_000); // one of which held the others up
-    // Sending takes time, and a group has no more than so much.
-    let groups = after.group_transactions.count - before.group_transactions.count;
-    assert!(after.commits - before.commits <= groups, "{after:?}");
-    assert_eq!(after.flushes, before.flushes);
-}
-
-pub(crate) fn one_failing_among_a_thousand(db: &Database) {
-    let tickets: Vec<_> = in_one_group(db, || {
-        (0..1_000)
-            .map(|id| db.submit_statements(vec![insert(if id == 500 { 499 } else { id })]))
-            .collect()
-    });
-    for (id, ticket) in (0_i64..).zip(tickets) {
-        let result = ticket.wait();
-        if id == 500 {
-            assert_eq!(code(result), DUPLICATE);
-        } else {
-            let results = result.unwrap();
-            assert_eq!((results.len(), results[0].rows_affected), (1, 1));
-        }
-    }
-    assert_eq!(ids(db), (0..1_000).filter(|&id| id != 500).collect::<Vec<_>>());
-}
 
 #[test]
 fn of_many_plans_that_fail_behind_their_first_statement_each_fails_alone() {
@@ -149,23 +102,6 @@ fn a_closure_may_go_on_behind_a_statement_that_failed_and_is_undone_when_it_give
     goes_on.wait().unwrap();
     assert_eq!(code(gives_up.wait()), DUPLICATE);
     assert_eq!(ids(&db), [1, 2, 4]);
-}
-
-#[test]
-fn plans_and_closures_share_a_group() {
-    let db = open();
-    let (plan, closure, bad, last) = in_one_group(&db, || {
-        (
-            db.submit_statements(vec![insert(1)]),
-            db.submit(|tx| tx.query("SELECT count(*) FROM t", [])),
-            db.submit_statements(vec![insert(1)]),
-            db.submit(|tx| tx.query("SELECT count(*) FROM t", [])),
-        )
-    });
-    assert_eq!(plan.wait().unwrap()[0].rows_affected, 1);
-    assert_eq!(closure.wait().unwrap(), [[Value::Int(1)]]);
-    assert_eq!(code(bad.wait()), DUPLICATE);
-    assert_eq!(last.wait().unwrap(), [[Value::Int(1)]]);
 }
 
 #[test]

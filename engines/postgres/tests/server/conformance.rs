@@ -1,83 +1,60 @@
-//! The suite that every engine passes.
+//! The suites that every engine, and every engine for a remote database, passes.
 
-use std::{fs, path::Path};
+use groupcommit_postgres::{Postgres, tokio_postgres};
+use groupcommit_testkit::{
+    remote::{Remote, Sql, map::Map},
+    servers::proxy::Proxy,
+};
 
-use groupcommit_postgres::{Database, Error, Statement, Transaction, Value};
-use groupcommit_testkit::conformance::Subject;
+use crate::server::{self, schema_through, shared};
 
-use crate::server;
+pub(crate) struct Engine;
 
-struct Postgres;
-
-/// Keys reach beyond `bigint`.
-fn key_of(key: u64) -> Value {
-    Value::Text(key.to_string())
+/// The name of a schema of these tests, which is that of its connections too.
+fn name_in(url: &str) -> &str {
+    url.split("application_name=").nth(1).unwrap().split('&').next().unwrap()
 }
 
-fn all() -> Statement {
-    Statement::new("SELECT k::text, v FROM kv ORDER BY kv.k", [])
-}
+impl Remote for Engine {
+    type Protocol = Postgres;
 
-fn rows(rows: Vec<Vec<Value>>) -> Vec<(u64, Vec<u8>)> {
-    rows.into_iter()
-        .map(|row| match &row[..] {
-            [Value::Text(key), Value::Bytes(value)] => (key.parse().unwrap(), value.clone()),
-            other => panic!("{other:?} is no row"),
-        })
-        .collect()
-}
+    const SQL: Sql = Sql {
+        insert: "INSERT INTO t VALUES ($1, $2)",
+        add: "UPDATE t SET v = (v::int + 1)::text WHERE id = $1",
+        numbers: "SELECT n::int8 FROM generate_series(1, $1::int8) AS n",
+        create_map: "CREATE TABLE kv (k numeric PRIMARY KEY, v bytea)",
+        put: "INSERT INTO kv VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v",
+        get: "SELECT v FROM kv WHERE k = $1",
+        delete: "DELETE FROM kv WHERE k = $1",
+        all: "SELECT k::text, v FROM kv ORDER BY kv.k",
+        duplicate: "23505",
+    };
 
-const PUT: &str = "INSERT INTO kv VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
-
-impl Subject for Postgres {
-    type Database = Database;
-    type Error = Error;
-
-    /// The file at `path` holds the URL, so that another process finds the same schema.
-    fn open(path: &Path) -> Database {
-        if !path.exists() {
-            let url = server::schema();
-            let db = Database::open(&url).unwrap();
-            db.exclusive(|alone| alone.batch("CREATE TABLE kv (k numeric PRIMARY KEY, v bytea)"))
-                .unwrap();
-            db.close().unwrap();
-            fs::write(path, url).unwrap();
-        }
-        Database::open(&fs::read_to_string(path).unwrap()).unwrap()
+    fn port() -> u16 {
+        shared().port()
     }
 
-    fn put(tx: &mut Transaction<'_>, key: u64, value: &[u8]) -> Result<(), Error> {
-        tx.execute(PUT, [key_of(key), value.into()]).map(drop)
+    fn url_through(port: u16) -> String {
+        let url = schema_through(shared(), port);
+        let name = url.rsplit("%3D").next().unwrap();
+        // A deadlock is found soon.
+        url.replace("?options=", &format!("?application_name={name}&options="))
+            + "%20-c%20deadlock_timeout%3D5ms"
     }
 
-    fn get(tx: &mut Transaction<'_>, key: u64) -> Result<Option<Vec<u8>>, Error> {
-        let rows = tx.query("SELECT v FROM kv WHERE k = $1", [key_of(key)])?;
-        Ok(rows.into_iter().next().map(|mut row| match row.pop() {
-            Some(Value::Bytes(value)) => value,
-            other => panic!("{other:?} is no value"),
-        }))
+    fn proxy(port: u16) -> Proxy {
+        server::proxy(port)
     }
 
-    fn delete(tx: &mut Transaction<'_>, key: u64) -> Result<bool, Error> {
-        Ok(tx.execute("DELETE FROM kv WHERE k = $1", [key_of(key)])? > 0)
+    fn connections(url: &str) -> usize {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name";
+        shared().sql(&format!("{sql} = '{}'", name_in(url))).unwrap().trim().parse().unwrap()
     }
 
-    fn rows(db: &Database) -> Vec<(u64, Vec<u8>)> {
-        rows(db.read(&all()).unwrap().rows)
-    }
-
-    fn rows_durable(db: &Database) -> Vec<(u64, Vec<u8>)> {
-        rows(db.read_durable(&all()).unwrap().rows)
-    }
-
-    fn put_exclusively(db: &Database, key: u64, value: &[u8], alone: impl Fn() + Send + 'static) {
-        let value = value.to_vec();
-        db.exclusive(move |connection| {
-            alone();
-            connection.run(&Statement::new(PUT, [key_of(key), value.clone().into()]))
-        })
-        .unwrap();
+    fn code(error: &tokio_postgres::Error) -> String {
+        error.code().unwrap().code().to_owned()
     }
 }
 
-groupcommit_testkit::conformance!(Postgres);
+groupcommit_testkit::conformance!(Map<Engine>);
+groupcommit_testkit::remote!(Engine);

@@ -4,7 +4,7 @@ use std::thread;
 
 use groupcommit_postgres::{Database, Statement, Value};
 
-use crate::server::{insert, schema};
+use crate::server::schema;
 
 fn add(id: i64) -> Statement {
     let sql = "UPDATE t SET v = (v::int + 1)::text WHERE id = $1 RETURNING v::int";
@@ -47,28 +47,4 @@ fn serialization_failures_run_again_until_each_has_counted_once() {
     zeroes(&url);
     let counted = count_together(&url, &[vec![add(1)], vec![add(1)]], 20);
     assert_eq!(counted, (1..=200).collect::<Vec<_>>());
-}
-
-#[test]
-fn deadlocks_run_again_until_each_has_counted_once() {
-    let url = format!("{}%20-c%20deadlock_timeout%3D5ms", schema());
-    zeroes(&url);
-    let plans = [vec![add(1), add(2)], vec![add(2), add(1)]];
-    let counted = count_together(&url, &plans, 20);
-    // Each row was counted up by both, in whatever order they came to it.
-    assert_eq!(counted.len(), 200);
-    let db = Database::open(&url).unwrap();
-    let rows = db.read(&Statement::new("SELECT v FROM t ORDER BY id", [])).unwrap().rows;
-    assert_eq!(rows, [["200".into()], ["200".into()]] as [[Value; 1]; 2]);
-}
-
-#[test]
-fn a_row_that_another_holds_is_waited_for() {
-    let url = schema();
-    let (db, other) = (Database::open(&url).unwrap(), Database::open(&url).unwrap());
-    db.submit_statements(vec![insert(1)]).wait().unwrap();
-    let holds = other.submit(|tx| tx.run(&[insert(2)]));
-    // The same key: decided by the other's commit, whichever comes first.
-    let ticket = db.submit_statements(vec![insert(2)]);
-    assert!(holds.wait().is_ok() ^ ticket.wait().is_ok());
 }

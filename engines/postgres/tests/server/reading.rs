@@ -1,46 +1,11 @@
 //! Reads over a bounded number of connections.
 
-use std::{pin::pin, thread};
+use groupcommit_postgres::{Database, Error, Failure, Rejected, Statement};
 
-use groupcommit_postgres::{Database, Error, Failure, Rejected, Statement, Value};
-
-use crate::server::{insert, open, schema, shared};
+use crate::server::{insert, schema, shared};
 
 fn numbers(to: i64) -> Statement {
     Statement::new("SELECT n::int8 FROM generate_series(1, $1::int8) AS n", [to.into()])
-}
-
-#[test]
-fn rows_arrive_as_a_stream() {
-    let db = open();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        let mut rows = pin!(db.read_rows(&numbers(100_000))).await.unwrap();
-        assert_eq!(rows.columns(), ["n"]);
-        for expected in 1..=1_000 {
-            assert_eq!(rows.next().await.unwrap().unwrap(), [Value::Int(expected)]);
-        }
-        drop(rows); // the connection serves on
-        assert_eq!(db.read_async(&numbers(3)).await.unwrap().rows.len(), 3);
-    });
-}
-
-#[test]
-fn many_readers_share_few_connections() {
-    let url = format!("{}&application_name=many_readers", schema());
-    let db = Database::options().readers(2).open(&url).unwrap();
-    thread::scope(|scope| {
-        for _ in 0..20 {
-            scope.spawn(|| {
-                for to in 1..20 {
-                    let rows = db.read(&numbers(to)).unwrap().rows;
-                    assert_eq!(rows.len(), usize::try_from(to).unwrap());
-                }
-            });
-        }
-    });
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'many_readers'";
-    assert_eq!(shared().sql(sql).unwrap().trim(), "3");
 }
 
 #[test]
@@ -141,22 +106,4 @@ fn a_read_that_is_given_up_ends_on_the_server() {
     while shared().sql(sql).unwrap().trim() != "2" {
         assert!(since.elapsed() < std::time::Duration::from_mins(1));
     }
-}
-
-#[test]
-fn a_read_that_blocks_a_thread_of_a_runtime_is_served_by_that_runtime_all_the_same() {
-    let db = open();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let read = |db: Database| async move { db.read(&numbers(3)).unwrap().rows.len() };
-    let forever = std::time::Duration::from_mins(1);
-    runtime.block_on(async {
-        for _ in 0..2 {
-            let read = tokio::time::timeout(forever, tokio::spawn(read(db.clone())));
-            assert_eq!(read.await.expect("it is served").unwrap(), 3);
-        }
-    });
-    // Its connections end with a runtime, and others take their places.
-    runtime.shutdown_background();
-    assert_eq!(db.read(&numbers(3)).unwrap().rows.len(), 3);
 }

@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use groupcommit_postgres::{Database, Statement, Value};
+use groupcommit_postgres::{Database, Statement};
+pub(crate) use groupcommit_testkit::remote::ids;
 use groupcommit_testkit::servers::{
     Life,
     postgres::{self, INSTALL, Kind, Servers},
@@ -60,16 +61,5 @@ pub(crate) fn open() -> Database {
 }
 
 pub(crate) fn insert(id: i64) -> Statement {
-    Statement::new("INSERT INTO t VALUES ($1, $2)", [id.into(), format!("row {id}").into()])
-}
-
-pub(crate) fn ids(db: &Database) -> Vec<i64> {
-    let all = Statement::new("SELECT id FROM t ORDER BY id", []);
-    let rows = db.read(&all).unwrap().rows;
-    rows.into_iter()
-        .map(|row| match row[0] {
-            Value::Int(id) => id,
-            ref other => panic!("{other:?} is no id"),
-        })
-        .collect()
+    groupcommit_testkit::remote::insert::<crate::conformance::Engine>(id)
 }

@@ -1,61 +1,16 @@
 //! Plans of one group: one failing, many failing, the order, results, deferred constraints.
 
-use std::sync::mpsc;
+use groupcommit_postgres::{Error, Failure, Rejected, Statement, Value};
 
-use groupcommit_postgres::{Database, Error, Failure, Rejected, Statement, Ticket, Value};
+pub(crate) use groupcommit_testkit::remote::in_one_group;
 
-use crate::server::{ids, insert, open};
-
-/// Submits while the database is held up, so that all go into one group.
-pub(crate) fn in_one_group<T>(db: &Database, submit: impl FnOnce() -> T) -> T {
-    let (started, has_started) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let held: Ticket<(), Error> = db.submit(move |_| {
-        started.send(()).unwrap();
-        released.recv().unwrap_err(); // until the other end is dropped
-        Ok(())
-    });
-    has_started.recv().unwrap();
-    let submitted = submit();
-    drop(release);
-    held.wait().unwrap();
-    submitted
-}
+use crate::{
+    conformance::Engine,
+    server::{ids, insert, open},
+};
 
 pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure<Error>>) -> String {
-    match result {
-        Err(Failure::Rejected(Rejected::Caller(Error::Server(error)))) => {
-            error.code().unwrap().code().to_owned()
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn one_plan_failing_among_a_thousand_fails_alone_and_the_others_take_one_commit() {
-    let db = open();
-    let before = db.stats();
-    let tickets: Vec<_> = in_one_group(&db, || {
-        (0..1_000)
-            .map(|id| db.submit_statements(vec![insert(if id == 500 { 499 } else { id })]))
-            .collect()
-    });
-    for (id, ticket) in (0_i64..).zip(tickets) {
-        let result = ticket.wait();
-        if id == 500 {
-            assert_eq!(code(result), "23505");
-        } else {
-            let results = result.unwrap();
-            assert_eq!((results.len(), results[0].rows_affected), (1, 1));
-        }
-    }
-    assert_eq!(ids(&db), (0..1_000).filter(|&id| id != 500).collect::<Vec<_>>());
-    let after = db.stats();
-    assert_eq!(after.committed - before.committed, 1_000); // one of which held the others up
-    // Sending takes time, and a group has no more than so much.
-    let groups = after.group_transactions.count - before.group_transactions.count;
-    assert!(after.commits - before.commits <= groups, "{after:?}");
-    assert_eq!(after.flushes, before.flushes);
+    groupcommit_testkit::remote::code::<Engine, T>(result)
 }
 
 #[test]
@@ -201,23 +156,6 @@ fn a_closure_that_makes_nothing_of_an_error_is_rejected_all_the_same() {
     assert!(matches!(failed, Err(Failure::Rejected(Rejected::Engine(_)))), "{failed:?}");
     assert_eq!(follows.wait().unwrap(), 2);
     assert_eq!(ids(&db), [2]);
-}
-
-#[test]
-fn plans_and_closures_share_a_group() {
-    let db = open();
-    let (plan, closure, bad, last) = in_one_group(&db, || {
-        (
-            db.submit_statements(vec![insert(1)]),
-            db.submit(|tx| tx.query("SELECT count(*) FROM t", [])),
-            db.submit_statements(vec![insert(1)]),
-            db.submit(|tx| tx.query("SELECT count(*) FROM t", [])),
-        )
-    });
-    assert_eq!(plan.wait().unwrap()[0].rows_affected, 1);
-    assert_eq!(closure.wait().unwrap(), [[Value::Int(1)]]);
-    assert_eq!(code(bad.wait()), "23505");
-    assert_eq!(last.wait().unwrap(), [[Value::Int(1)]]);
 }
 
 #[test]
