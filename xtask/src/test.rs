@@ -89,6 +89,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         cargo_with(&["test", "--quiet", "--workspace", "--exclude", HEAVY, "--doc"])
             .args(["--features", LIGHT_ENGINES]),
     )?;
+    step("clients of the server", &mut Command::new(root().join("server/clients/run")))?;
     tests("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     timed("power cuts and failing disks", power::short)?;
