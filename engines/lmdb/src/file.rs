@@ -134,10 +134,9 @@ impl DataFile {
 
 /// Makes the directory entry of `path` durable.
 pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Error> {
-    let folder = folder_of(path);
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| Error::Io {
+    groupcommit_medium::sync_folder_of(path).map_err(|source| Error::Io {
         doing: "flush the folder",
-        path: folder.to_owned(),
+        path: folder_of(path).to_owned(),
         source,
     })
 }

@@ -93,6 +93,15 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// Makes the directory entry of `path` durable.
+///
+/// # Errors
+///
+/// When the folder that holds it cannot be opened or flushed.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    std::fs::File::open(folder_of(path))?.sync_all()
+}
+
 /// Whether the file has more names than the one it is opened by (hard links). What an engine keeps
 /// beside a file, under a name made from its name, would then not be found by who opens it by another.
 ///

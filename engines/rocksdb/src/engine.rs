@@ -84,8 +84,7 @@ impl Engine for Writer {
     }
 
     fn close(&mut self) -> Result<(), Cause> {
-        self.store.close();
-        Ok(())
+        self.store.close().map_err(cause)
     }
 }
 

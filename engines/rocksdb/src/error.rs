@@ -18,7 +18,16 @@ pub enum Error {
     #[error("{} is not a folder, so not a RocksDB database; it is left as it is", .0.display())]
     NotADatabase(PathBuf),
 
-    /// Another process, or another handle of this one, has the database open.
+    /// The database is open in this process already, or a read of a closed handle still runs.
+    #[error("{} is open in this process already; use a clone of the database that is open, or close it", .0.display())]
+    AlreadyOpen(PathBuf),
+
+    /// The database's folder, or RocksDB's lock file in it, was deleted, moved or replaced while the
+    /// database was open.
+    #[error("{} was deleted, moved or replaced while the database was in use", .0.display())]
+    Replaced(PathBuf),
+
+    /// Another process has the database open.
     #[error("{} is open elsewhere, and RocksDB lets one process in at a time; close it there", path.display())]
     Held {
         /// The database.
@@ -106,6 +115,17 @@ pub enum Error {
         path: PathBuf,
         /// What RocksDB said.
         source: rocksdb::Error,
+    },
+
+    /// The operating system failed.
+    #[error("could not {doing} {}", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
 
     /// RocksDB takes no more writes, because it could not write out what is in memory, or compact.

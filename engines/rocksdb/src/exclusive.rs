@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use rocksdb::{DB, WaitForCompactOptions, checkpoint::Checkpoint};
+use rocksdb::{WaitForCompactOptions, checkpoint::Checkpoint};
 
 use groupcommit_core::Clock;
 
@@ -10,6 +10,7 @@ use crate::{
     Error, Transaction, engine,
     families::{self, Family},
     log::{Log, Mark},
+    place::Handle,
     settings,
     store::Store,
     view::Ground,
@@ -18,7 +19,7 @@ use crate::{
 /// The database alone, between groups: its column families, its files, and what RocksDB says of
 /// itself.
 pub struct Exclusive {
-    db: Arc<DB>,
+    db: Arc<Handle>,
     store: Arc<Store>,
     families: Vec<Family>,
     clock: Arc<dyn Clock>,
@@ -34,7 +35,7 @@ impl std::fmt::Debug for Exclusive {
 
 impl Exclusive {
     pub(crate) fn new(
-        db: Arc<DB>,
+        db: Arc<Handle>,
         store: Arc<Store>,
         families: Vec<Family>,
         clock: Arc<dyn Clock>,

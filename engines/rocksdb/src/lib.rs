@@ -38,6 +38,7 @@ mod families;
 mod ffi;
 mod log;
 mod open;
+mod place;
 mod settings;
 mod snapshot;
 mod store;

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 #[cfg(feature = "experiments")]
 use groupcommit_core::Formation;
 use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock};
-use groupcommit_medium::{Unusable, Warning};
+use groupcommit_medium::{Unusable, Warning, folder_of};
 use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     engine::Writer,
     families::{self, DEFAULT},
     log::Log,
+    place::{Claim, Handle, prepare, real_folder},
     settings,
     store::{Store, Wal},
 };
@@ -140,14 +141,17 @@ impl Options {
     fn open_with(&self, path: &Path, wal: Wal) -> Result<Database, Error> {
         settings::check(&self.rocksdb)?;
         self.families.iter().try_for_each(|(_, options)| settings::check(options))?;
-        let warnings = check_path(path, self.create)?;
+        let real = real_folder(path)?;
+        let warnings = check_path(path, &real, self.create)?;
         for warning in &warnings {
             tracing::warn!(path = %path.display(), "{warning}");
         }
-        let db = self.open_rocksdb(path, wal)?;
-        let families = families::families(path)?;
+        prepare(&real)?;
+        let claim = Claim::of(&real)?;
+        let db = Handle::new(self.open_rocksdb(path, &real, wal)?, &real, claim)?;
+        let families = families::families(&real)?;
         settings::check_families(&families)?;
-        let store = Arc::new(Store::new(path, db, wal, self.flush_delay, self.times_log));
+        let store = Arc::new(Store::new(&real, db, wal, self.flush_delay, self.times_log));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let writer =
             Writer { store: store.clone(), families, log: Log::default(), clock: clock.clone() };
@@ -162,7 +166,7 @@ impl Options {
         Ok(Database::new(Inner { pipeline: Pipeline::new(writer, settings), store, warnings }))
     }
 
-    fn open_rocksdb(&self, path: &Path, wal: Wal) -> Result<DB, Error> {
+    fn open_rocksdb(&self, path: &Path, real: &Path, wal: Wal) -> Result<DB, Error> {
         let mut options = self.rocksdb.clone();
         options.create_if_missing(self.create);
         options.create_missing_column_families(true);
@@ -175,8 +179,8 @@ impl Options {
         }
         let explain = |source: rocksdb::Error| explain(path, source);
         let mut names = vec![DEFAULT.to_owned()];
-        if path.join("CURRENT").exists() {
-            names.extend(DB::list_cf(&options, path).map_err(explain)?);
+        if real.join("CURRENT").exists() {
+            names.extend(DB::list_cf(&options, real).map_err(explain)?);
         }
         names.extend(self.families.iter().map(|(name, _)| name.clone()));
         names.sort_unstable();
@@ -186,24 +190,17 @@ impl Options {
             let options = own.map_or(&options, |(_, options)| options).clone();
             ColumnFamilyDescriptor::new(name, options)
         });
-        DB::open_cf_descriptors(&options, path, descriptors).map_err(explain)
+        DB::open_cf_descriptors(&options, real, descriptors).map_err(explain)
     }
 }
 
-fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if !folder.is_dir() {
-        return Err(Error::FolderMissing(folder.to_owned()));
-    }
-    if path.exists() && !path.is_dir() {
-        return Err(Error::NotADatabase(path.to_owned()));
-    }
-    if !create && !path.join("CURRENT").exists() {
+/// Refuses what cannot be used, and says what speaks against the rest. What counts is where the
+/// folder lies, not where a link to it does.
+fn check_path(path: &Path, real: &Path, create: bool) -> Result<Vec<Warning>, Error> {
+    if !create && !real.join("CURRENT").exists() {
         return Err(Error::Missing(path.to_owned()));
     }
+    let folder = if real.is_dir() { real } else { folder_of(real) };
     groupcommit_medium::examine(folder)
         .map_err(|Unusable(file_system)| Error::FileSystem { path: path.to_owned(), file_system })
 }
@@ -211,7 +208,9 @@ fn check_path(path: &Path, create: bool) -> Result<Vec<Warning>, Error> {
 /// The error of an attempt to open, in the words of the one who must mend it.
 fn explain(path: &Path, source: rocksdb::Error) -> Error {
     let path = path.to_owned();
-    if source.kind() == ErrorKind::IOError && source.as_ref().contains("/LOCK:") {
+    let text = source.as_ref();
+    let is_lock = text.contains("/LOCK:") && !text.contains("open a file for lock");
+    if source.kind() == ErrorKind::IOError && is_lock {
         return Error::Held { path, source };
     }
     Error::Rocksdb { doing: "open", path, source }

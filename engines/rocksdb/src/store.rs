@@ -16,7 +16,7 @@ use rocksdb::{
     perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats},
 };
 
-use crate::{Error, families};
+use crate::{Error, families, place::Handle};
 
 /// Whether a database keeps a write-ahead log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct Store {
     /// How many failures in the background RocksDB has gone on after.
     failures_survived: AtomicU64,
     /// `None` once it is closed.
-    db: RwLock<Option<Arc<DB>>>,
+    db: RwLock<Option<Arc<Handle>>>,
 }
 
 /// The property that counts failures to write memtables out and to compact.
@@ -45,7 +45,7 @@ const BACKGROUND_ERRORS: &str = "rocksdb.background-errors";
 impl Store {
     pub(crate) fn new(
         path: &Path,
-        db: DB,
+        db: Handle,
         wal: Wal,
         flush_delay: Duration,
         times_log: bool,
@@ -112,14 +112,18 @@ impl Store {
     }
 
     /// The database, while it is open.
-    pub(crate) fn db(&self) -> Option<Arc<DB>> {
+    pub(crate) fn db(&self) -> Option<Arc<Handle>> {
         self.db.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lets go of the database: RocksDB closes it when the last who still reads is done.
-    pub(crate) fn close(&self) {
+    ///
+    /// # Errors
+    ///
+    /// When its folder is no longer at its path.
+    pub(crate) fn close(&self) -> Result<(), Error> {
         let db = self.db.write().unwrap_or_else(PoisonError::into_inner).take();
-        drop(db);
+        db.map_or(Ok(()), |db| db.check_in_place())
     }
 
     /// An error of RocksDB's with what it was about.
@@ -157,6 +161,6 @@ impl Flush for Flusher {
             Wal::On => db.flush_wal(true).map_err(self.0.failed("flush the write-ahead log of")),
             Wal::Off => self.0.flush_memtables(&db),
         };
-        flushed.map_err(|error| Arc::new(error) as Cause)
+        flushed.and_then(|()| db.check_in_place()).map_err(|error| Arc::new(error) as Cause)
     }
 }

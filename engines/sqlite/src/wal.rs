@@ -28,7 +28,7 @@ use std::{
 };
 
 use groupcommit_core::{Cause, Flush};
-use groupcommit_medium::{Identity, folder_of};
+use groupcommit_medium::{Identity, folder_of, sync_folder_of};
 
 use crate::{Error, recovery};
 
@@ -92,10 +92,7 @@ impl Log {
             .open(&path)
             .map_err(failed("open the write-ahead log", &path))?;
         let identity = Identity::of_file(&file).map_err(failed("look at", &path))?;
-        let folder = folder_of(&path);
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed("flush the folder", folder))?;
+        sync_folder_of(&path).map_err(failed("flush the folder", folder_of(&path)))?;
         Ok(Arc::new(Self {
             file,
             place: Place { path, identity },

@@ -7,7 +7,7 @@ fn a_second_handle_is_refused_until_the_first_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let db = Database::open(&path).unwrap();
-    assert!(matches!(Database::open(&path), Err(Error::Held { .. })));
+    assert!(matches!(Database::open(&path), Err(Error::AlreadyOpen(_))));
     let clone = db.clone();
     db.transact(|tx| tx.put("k", "v")).unwrap();
     db.close().unwrap();

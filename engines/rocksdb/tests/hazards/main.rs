@@ -5,6 +5,7 @@ mod background_failure;
 mod closing;
 mod column_families;
 mod log_failure;
+mod place;
 mod poison;
 mod settings;
 mod unclean_stop;
