@@ -1,6 +1,6 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, ops::Deref, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, ops::Deref, path::Path, sync::Arc};
 
 use groupcommit_core::{
     Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
@@ -151,7 +151,7 @@ impl Database {
     /// The time that RocksDB spent writing its log, where it is counted.
     #[cfg(feature = "experiments")]
     #[must_use]
-    pub fn log_write_time(&self) -> Option<Duration> {
+    pub fn log_write_time(&self) -> Option<std::time::Duration> {
         self.inner.store.log_write_time()
     }
 
