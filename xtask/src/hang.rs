@@ -104,8 +104,7 @@ mod tests {
 
     #[test]
     fn silence_alone_is_no_hang_and_failure_is_told() {
-        run(&mut shell("read line; exit 0").stdin(Stdio::null()), Duration::from_millis(1))
-            .unwrap();
+        run(shell("read line; exit 0").stdin(Stdio::null()), Duration::from_millis(1)).unwrap();
         run(&mut shell("exit 1"), Duration::from_millis(1)).unwrap_err();
     }
 }
