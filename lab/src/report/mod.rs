@@ -1,4 +1,4 @@
-//! The report: records become one [`Report`](model::Report), which is shown as text, as a page or as
+//! The report: records become one [`Report`], which is shown as text, as a page or as
 //! Markdown.
 //!
 //! 1. Nothing is measured, looked up or dated here: the same records give the same bytes.
