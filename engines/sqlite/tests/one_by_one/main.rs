@@ -47,7 +47,7 @@ pub(crate) enum End {
 
 enum Submitted {
     Closure(Ticket<Vec<Record>, Stop>),
-    Data(Ticket<Vec<StatementResult>, rusqlite::Error>),
+    Data(Vec<steps::Sql>, Ticket<Vec<StatementResult>, rusqlite::Error>),
     Dropped,
     Exclusive(Result<(), Failure<rusqlite::Error>>),
 }
@@ -82,9 +82,10 @@ fn submit(db: &Database, member: &Member) -> Submitted {
         Member::Exclusive(sql) => {
             Submitted::Exclusive(db.exclusive(move |conn| conn.execute_batch(sql)))
         }
-        Member::Data(statements) => Submitted::Data(
-            db.submit_statements(statements.iter().map(steps::Sql::to_statement).collect()),
-        ),
+        Member::Data(statements) => {
+            let plain = statements.iter().map(steps::Sql::to_statement).collect();
+            Submitted::Data(statements, db.submit_statements(plain))
+        }
     }
 }
 
@@ -95,9 +96,10 @@ fn end(submitted: Submitted) -> End {
             Err(Failure::Rejected(Rejected::Caller(Stop(code)))) => End::Failed(code),
             Err(failure) => end_of(failure),
         },
-        Submitted::Data(ticket) => match ticket.wait() {
+        Submitted::Data(statements, ticket) => match ticket.wait() {
             Ok(results) => {
-                End::Committed(results.into_iter().map(|result| Ok(Done::of(result))).collect())
+                let done = results.into_iter().map(Done::of).zip(&statements);
+                End::Committed(done.map(|(done, sql)| Ok(done.of_sql(sql))).collect())
             }
             Err(Failure::Rejected(Rejected::Caller(error))) => End::Failed(code(&error)),
             Err(failure) => end_of(failure),

@@ -86,6 +86,15 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Without the row count of a schema change, behind which SQLite leaves what the virtual table that
+    /// wrote last counted.
+    pub(crate) fn of_sql(mut self, sql: &Sql) -> Self {
+        if ["CREATE", "DROP", "ALTER"].iter().any(|verb| sql.text.starts_with(verb)) {
+            self.rows_changed = 0;
+        }
+        self
+    }
+
     pub(crate) fn of(result: StatementResult) -> Self {
         Self {
             rows_changed: result.rows_affected,
@@ -165,7 +174,8 @@ impl Scope for Transaction<'_> {
 }
 
 pub(crate) fn run_sql(connection: &Connection, sql: &Sql) -> rusqlite::Result<Done> {
-    let mut statement = connection.prepare_cached(&sql.text)?;
+    // Not kept: a stale one would make full-text tables write before it is prepared again.
+    let mut statement = connection.prepare(&sql.text)?;
     let params = rusqlite::params_from_iter(&sql.params);
     let changes_before = connection.total_changes();
     let mut rows = Vec::new();
@@ -210,12 +220,12 @@ pub(crate) fn run_steps<S: Scope>(
     for (index, step) in steps.iter().enumerate() {
         match step {
             Step::Run { sql, swallow } => match run_sql(scope.connection(), sql) {
-                Ok(done) => records.push(Ok(done)),
+                Ok(done) => records.push(Ok(done.of_sql(sql))),
                 Err(error) if *swallow => records.push(Err(code(&error))),
                 Err(error) => return Err(error.into()),
             },
             Step::Own { sql, swallow } => match scope.run_own(sql) {
-                Ok(done) => records.push(Ok(done)),
+                Ok(done) => records.push(Ok(done.of_sql(sql))),
                 Err(error) if *swallow => records.push(Err(code(&error))),
                 Err(error) => return Err(error.into()),
             },
