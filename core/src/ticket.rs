@@ -88,8 +88,8 @@ impl<T, E> Ticket<T, E> {
     /// Withdraws the transaction if it is still queued, and says whether it was.
     ///
     /// `true`: it has no effect and never will; its closure is dropped now, and the ticket
-    /// resolves to [`NotRun::Cancelled`](crate::NotRun::Cancelled) when its turn comes. `false`: it has been handed to the
-    /// engine, and the ticket resolves to what came of it.
+    /// resolves to [`NotRun::Cancelled`] when its turn comes. `false`: it has been handed to the engine, and the
+    /// ticket resolves to what came of it.
     #[must_use]
     pub fn cancel(&self) -> bool {
         self.seat.cancel()

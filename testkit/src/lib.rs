@@ -2,7 +2,7 @@
 //!
 //! [`mod@conformance`] is the suite that every engine passes. [`history`] makes histories of writes and
 //! reads with many threads, and checks them.
-//! [`mod@remote`] is the suite of the engines for remote databases, with the feature `remote`.
+//! `remote` is the suite of the engines for remote databases, with the feature `remote`.
 //! [`servers`] starts throw-away servers for those engines that need one.
 
 pub mod conformance;

@@ -102,7 +102,7 @@ impl Database {
     }
 
     /// The unnamed table, in which LMDB also keeps the names of the others; inside a transaction it
-    /// is [`Transaction::main_table`] as well.
+    /// is [`Transaction::main_table`](crate::Transaction::main_table) as well.
     #[must_use]
     pub fn main_table(&self) -> Table {
         self.inner.main_table
