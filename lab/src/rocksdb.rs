@@ -81,7 +81,7 @@ impl Adapter for Rocksdb {
     }
 
     fn read(database: &Database, key: i64) -> Result<(), Cause> {
-        let read = |snapshot: &Snapshot<'_>| {
+        let read = |snapshot: &Snapshot<'_>| -> Result<(), Error> {
             let value = snapshot.get(key.to_be_bytes());
             let value =
                 value.map_err(|source| Error::InTransaction { doing: "read a key", source })?;
