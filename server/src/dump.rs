@@ -1,6 +1,9 @@
 //! `GET /dump`: the database as SQL, from one snapshot, as the `sqlite3` shell writes it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -27,12 +30,17 @@ pub(crate) fn respond(server: &Arc<Server>) -> Response<Body> {
     tokio::spawn(async move {
         let patience = server.options.send_timeout;
         let runtime = tokio::runtime::Handle::current();
+        let client = sender.clone();
+        let handed_out = Arc::new(AtomicBool::new(false));
+        let hands_out = handed_out.clone();
         let send = move |chunk| {
+            hands_out.store(true, Relaxed);
             let sent = tokio::time::timeout(patience, sender.send(chunk));
             matches!(runtime.block_on(sent), Ok(Ok(())))
         };
-        let dumped = server.reading(move |connection| dump(connection, send)).await;
-        if !matches!(dumped, Ok(Ok(()))) {
+        let dumping = server.reading(move |connection| dump(connection, send));
+        let dumped = server.streaming(dumping, &handed_out, client.closed()).await;
+        if !matches!(dumped, None | Some(Ok(Ok(())))) {
             // What was sent lacks its last line, `COMMIT`.
             tracing::warn!(?dumped, "a dump was not completed");
         }

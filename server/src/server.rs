@@ -1,6 +1,12 @@
 //! Where a program runs, and what its outcome means for the client.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use groupcommit::{
     Failure, Rejected, Terms,
@@ -149,7 +155,9 @@ impl Server {
                 let described = slot.describe(sql).await;
                 described.inspect_err(|failed| *hold = Hold::after(failed))
             }
-            Hold::None => self.reading(move |connection| run::describe(connection, &sql)).await,
+            Hold::None => {
+                self.reading_soon(move |connection| run::describe(connection, &sql)).await
+            }
         }
     }
 
@@ -161,7 +169,7 @@ impl Server {
         };
         // Nothing but its size ends a read early.
         let too_large = |_| Failed::Request(run::too_large());
-        self.reading(read).await?.transpose().map_err(too_large)
+        self.reading_soon(read).await?.transpose().map_err(too_large)
     }
 
     /// Hands out the entries of a cursor as they are read; `None` if the program may write.
@@ -174,19 +182,23 @@ impl Server {
         let server = self.clone();
         tokio::spawn(async move {
             let (entries, patience) = (sender.clone(), server.options.send_timeout);
+            let handed_out = Arc::new(AtomicBool::new(false));
+            let hands_out = handed_out.clone();
             let runtime = tokio::runtime::Handle::current();
             let reading = server.reading(move |connection| {
                 if !run::only_reads(connection, &program) || only_reads.send(()).is_err() {
                     return;
                 }
                 let send = &mut |entry| {
+                    hands_out.store(true, Relaxed);
                     let sent = tokio::time::timeout(patience, entries.send(entry));
                     runtime.block_on(sent).ok().and_then(Result::ok).ok_or(Stop::Abandoned)
                 };
                 // The client is gone, or too slow to be waited for.
                 drop(run::read_entries(connection, &program, send));
             });
-            if let Err(failed) = reading.await {
+            let read = server.streaming(reading, &handed_out, sender.closed()).await;
+            if let Some(Err(failed)) = read {
                 let error = failed.into_error();
                 drop(sender.send(CursorEntry::Error { error }).await); // nobody may be there to take it
             }
@@ -194,8 +206,42 @@ impl Server {
         it_does.await.ok().map(|()| entries)
     }
 
-    /// Runs `read` with a reading connection, on a thread that may block. It is interrupted when it
-    /// takes too long, or when nobody waits for it any more.
+    /// Waits for a read that hands out what it finds; gives up one that hands out nothing for as long
+    /// as a request may take. `None` when its client is gone.
+    pub(crate) async fn streaming<T>(
+        &self,
+        reading: impl Future<Output = Result<T, Failed>>,
+        handed_out: &AtomicBool,
+        gone: impl Future<Output = ()>,
+    ) -> Option<Result<T, Failed>> {
+        let limit = self.options.request_timeout;
+        let (mut reading, mut gone) = (std::pin::pin!(reading), std::pin::pin!(gone));
+        loop {
+            tokio::select! {
+                read = &mut reading => return Some(read),
+                () = &mut gone => return None,
+                () = tokio::time::sleep(limit) => {
+                    if !handed_out.swap(false, Relaxed) {
+                        return Some(Err(Failed::Request(too_slow(limit))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// As [`reading`](Self::reading), for no longer than a request may take.
+    async fn reading_soon<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let limit = self.options.request_timeout;
+        tokio::time::timeout(limit, self.reading(read))
+            .await
+            .unwrap_or_else(|_| Err(Failed::Request(too_slow(limit))))
+    }
+
+    /// Runs `read` with a reading connection, on a thread that may block. It is interrupted when
+    /// nobody waits for it any more.
     pub(crate) async fn reading<T: Send + 'static>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> T + Send + 'static,
@@ -214,14 +260,10 @@ impl Server {
             value
         });
         let _interrupt = InterruptOnDrop(interrupt);
-        match tokio::time::timeout(self.options.request_timeout, reading).await {
-            Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(failure))) => Err(Failed::NotRun(explain(&failure))),
-            Ok(Err(panicked)) => Err(Failed::Request(internal(&panicked.to_string()))),
-            Err(_) => Err(Failed::Request(SqlError::new(
-                "SQLITE_INTERRUPT",
-                format!("the read took longer than {:?}", self.options.request_timeout),
-            ))),
+        match reading.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(failure)) => Err(Failed::NotRun(explain(&failure))),
+            Err(panicked) => Err(Failed::Request(internal(&panicked.to_string()))),
         }
     }
 
@@ -309,6 +351,10 @@ impl Hold {
             Failed::Request(_) | Failed::Unknown(_) => Self::Lost(failed.clone().into_error()),
         }
     }
+}
+
+fn too_slow(limit: Duration) -> SqlError {
+    SqlError::new("SQLITE_INTERRUPT", format!("the read found nothing for {limit:?}"))
 }
 
 fn internal(message: &str) -> SqlError {
