@@ -38,7 +38,7 @@ impl UnloggedDatabase {
         Options::new().open_unlogged(path)
     }
 
-    /// As [`Database::submit`], without durability.
+    /// As [`Submitter::submit`](groupcommit_core::Submitter::submit), without durability.
     pub fn submit<T, E, F>(&self, mut transaction: F) -> Ticket<NotDurable<T>, E>
     where
         F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
@@ -48,7 +48,7 @@ impl UnloggedDatabase {
         self.database.submit(move |tx| transaction(tx).map(NotDurable))
     }
 
-    /// As [`Database::submit_async`], without durability.
+    /// As [`Submitter::submit_async`](groupcommit_core::Submitter::submit_async), without durability.
     ///
     /// # Cancel safety
     ///
@@ -62,7 +62,7 @@ impl UnloggedDatabase {
         self.database.submit_async(move |tx| transaction(tx).map(NotDurable)).await
     }
 
-    /// As [`Database::try_submit`], without durability.
+    /// As [`Submitter::try_submit`](groupcommit_core::Submitter::try_submit), without durability.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl UnloggedDatabase {
         submitted.map_err(|refused| refused.reason)
     }
 
-    /// As [`Database::transact`], without durability.
+    /// As [`Submitter::transact`](groupcommit_core::Submitter::transact), without durability.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl UnloggedDatabase {
         self.database.transact(move |tx| transaction(tx).map(NotDurable))
     }
 
-    /// As [`Database::submit_then`], without durability.
+    /// As [`Submitter::submit_then`](groupcommit_core::Submitter::submit_then), without durability.
     pub fn submit_then<T, E, F>(
         &self,
         mut transaction: F,
@@ -165,7 +165,7 @@ impl UnloggedDatabase {
         flushed.map_err(|failure| Error::Close { source: std::sync::Arc::new(failure) })
     }
 
-    /// See [`Database::stats`].
+    /// See [`Submitter::stats`](groupcommit_core::Submitter::stats).
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.database.stats()
