@@ -103,10 +103,15 @@ pub(crate) fn check_promises(problems: &mut Vec<Problem>) -> Result<()> {
 }
 
 /// Whether a source has a test function of this name: one that is marked as a test, or that a suite in the
-/// same file lists.
+/// same file lists: with its module, or declared there too.
 fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let is_listed = lines.contains(&format!("{name},").as_str());
+    let listed: Vec<&str> = lines.iter().filter_map(|line| line.strip_suffix(',')).collect();
+    let is_listed = listed.contains(&name);
+    // The compiler then finds the function in that module.
+    if listed.iter().any(|line| line.rsplit_once("::").is_some_and(|(_, last)| last == name)) {
+        return true;
+    }
     lines.iter().enumerate().any(|(number, line)| {
         let declares = line
             .strip_prefix("fn ")
