@@ -12,7 +12,7 @@ use crate::setting::Setting;
 /// What every experiment takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Database to measure
+    /// Database to measure: sqlite, or lmdb or rocksdb in a program built with that feature
     #[arg(long, value_enum, default_value = "sqlite", hide_possible_values = true)]
     pub engine: Engine,
 
