@@ -21,7 +21,7 @@ use crate::{
     ticket::Ticket,
 };
 
-/// Old tokens are removed once in so many transactions with a token, up to twice as many.
+/// Number of transactions with a token between two removals of old tokens; a removal takes up to twice as many.
 const CLEANED_EVERY: u64 = 1_024;
 
 /// What tells a transaction from all others, chosen by the caller.

@@ -27,7 +27,7 @@ pub(crate) fn drop_quietly<V>(value: V) {
     }
 }
 
-/// Wakes everybody, whatever one of the wakers does; whoever waits for several in turn is woken once.
+/// Calls every waker, even when one of them panics. Equal neighbouring wakers are called once.
 /// To be called without a lock.
 pub(crate) fn wake(mut wakers: Vec<Waker>) {
     wakers.dedup_by(|next, last| next.will_wake(last));

@@ -189,7 +189,7 @@ impl<E: Engine> Submitter<E> {
     }
 
     /// Submits many transactions at once, each with an outcome of its own: one admission, and one
-    /// wake-up of whoever waits for all. Blocks as [`submit`](Self::submit) does; those that have room
+    /// wake-up of the task that waits for all. Blocks as [`submit`](Self::submit) does; those that have room
     /// are under way meanwhile.
     pub fn submit_many<T, X, F>(&self, transactions: impl IntoIterator<Item = F>) -> Tickets<T, X>
     where

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::outcome::NotRun;
 
-/// What is said of a transaction besides its closure.
+/// The terms on which a transaction is submitted.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Terms {

@@ -37,7 +37,7 @@ pub(crate) struct Target {
     pub(crate) engine: Option<Engine>,
     /// The table, unless --table names one.
     pub(crate) table: &'static str,
-    /// Options besides those of the input that decide what a record becomes.
+    /// The other options that decide what a record becomes.
     pub(crate) reading: String,
 }
 

@@ -34,7 +34,7 @@ use crate::ingest::store::{CORRECT, Store, Trouble};
 use crate::ingest::table::{Existing, create_statement, insert_statement};
 use crate::ingest::value::{Cell, Kind as Keeps};
 
-/// After so many records the position in the ledger moves over them.
+/// Number of records after which the position in the ledger moves past them.
 const ADVANCE_RECORDS: u64 = 4_096;
 
 /// A database on a server.

@@ -225,7 +225,7 @@ impl Database {
     }
 
     /// Submits many transactions at once, each with an outcome of its own: one admission, and one
-    /// wake-up of whoever waits for all. Blocks as [`submit`](Self::submit) does.
+    /// wake-up of the task that waits for all. Blocks as [`submit`](Self::submit) does.
     pub fn submit_many(
         &self,
         transactions: impl IntoIterator<Item = Vec<Statement>>,
