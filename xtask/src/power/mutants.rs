@@ -47,20 +47,6 @@ const ALL: [(&str, &str, &str); 5] = [
     ("flush-skipped", "nothing is flushed", "lmdb"),
 ];
 
-/// What is copied: everything that the workspace is built from.
-const SOURCES: [&str; 10] = [
-    ".cargo",
-    "Cargo.lock",
-    "Cargo.toml",
-    "cli",
-    "core",
-    "engines",
-    "groupcommit",
-    "lab",
-    "testkit",
-    "xtask",
-];
-
 /// Options of `cargo xtask mutants`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -193,10 +179,12 @@ fn build(copy: &Path) -> Result<PathBuf> {
 /// Makes `copy` equal to the sources; what is equal already is left alone, so that it is not built
 /// again.
 fn mirror(copy: &Path) -> Result<()> {
-    for name in SOURCES {
-        mirror_one(&root().join(name), &copy.join(name))?;
-    }
-    Ok(())
+    mirror_one(root(), copy)
+}
+
+/// Neither the repository's history nor what was built is copied.
+fn is_source(path: &Path) -> bool {
+    !path.ends_with(".git") && !path.join("CACHEDIR.TAG").exists()
 }
 
 fn mirror_one(from: &Path, to: &Path) -> Result<()> {
@@ -213,7 +201,8 @@ fn mirror_one(from: &Path, to: &Path) -> Result<()> {
         let entries = fs::read_dir(folder).with_context(failed)?;
         entries.map(|entry| Ok(entry?.file_name().into())).collect()
     };
-    let kept = names(from)?;
+    let mut kept = names(from)?;
+    kept.retain(|name| is_source(&from.join(name)));
     for gone in names(to)?.iter().filter(|name| !kept.contains(name)) {
         let gone = to.join(gone);
         let removed =
