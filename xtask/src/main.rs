@@ -1,6 +1,7 @@
-//! The project's own developer commands: `cargo xtask test`, `docs` and `measure`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
+//! The project's own developer commands: `cargo xtask test`, `docs`, `api` and `measure`, and the long forms of tests: `simulate`, `fuzz`, `endure`, `hostile`, `powercut`,
 //! `faults`, `mutants`, and `torture` for all of them; and `servers`.
 
+mod api;
 mod docs;
 mod endure;
 mod fuzz;
@@ -37,6 +38,8 @@ enum Command {
     Test(test::Options),
     /// Write the generated parts of the documentation, and check all of it
     Docs(docs::Options),
+    /// Write the listing of what each published library offers into docs/api
+    Api,
     /// Run the experiments that the documentation shows, and keep their records in
     /// docs/measured/experiments
     Measure(measure::Options),
@@ -82,6 +85,7 @@ fn run(command: Command) -> anyhow::Result<Done> {
     let done = match command {
         Command::Test(options) => test::run(&options),
         Command::Docs(options) => docs::run(&options),
+        Command::Api => api::write(),
         Command::Measure(options) => measure::measure(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{docs, hang, layers, libclang, power, program::cargo, root::root, simulate};
+use crate::{api, docs, hang, layers, libclang, power, program::cargo, root::root, simulate};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -65,6 +65,23 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             .args(["--no-deps", "--document-private-items", "--features", LIGHT_ENGINES])
             .env("RUSTDOCFLAGS", RUSTDOC_FLAGS),
     )?;
+    step(
+        "lints of the program with nothing asked for",
+        cargo_with(&["clippy", "--quiet", "--package", "groupcommit-cli", "--no-default-features"])
+            .args(["--", "--deny", "warnings"]),
+    )?;
+    step(
+        "packages",
+        &mut cargo_with(&[
+            "publish",
+            "--dry-run",
+            "--quiet",
+            "--workspace",
+            "--no-verify",
+            "--allow-dirty",
+        ]),
+    )?;
+    timed("interfaces", api::check)?;
     timed("layers", layers::check)?;
     timed("documents", docs::check)?;
     // The tests run the examples as programs; `cargo test` would build them so only by default, and
