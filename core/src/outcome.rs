@@ -150,6 +150,19 @@ impl<E> Failure<E> {
             _ => None,
         }
     }
+
+    /// What failed in the engine, where that is why.
+    #[must_use]
+    pub fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::Rejected(Rejected::Engine(cause))
+            | Self::NotRun(
+                NotRun::Busy(cause) | NotRun::Unavailable(cause) | NotRun::Failed(cause),
+            ) => Some(cause),
+            Self::Unknown(unknown) => Some(&unknown.cause),
+            _ => None,
+        }
+    }
 }
 
 impl<E> Failure<E> {

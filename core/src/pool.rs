@@ -12,6 +12,7 @@
 //!    runs does, counts as none meanwhile: what it waits for may need a thread. So does one that waits
 //!    for a server, or sleeps before it asks one again: however many databases are out of reach, they
 //!    keep no other from working, and cost a thread each for as long as they have work.
+//! 4. The child of a fork begins with a pool of its own: the parent's threads do not exist there.
 
 use std::{fmt, time::Duration};
 
@@ -20,7 +21,7 @@ use std::{
     cell::Cell,
     collections::VecDeque,
     sync::{
-        LazyLock,
+        LazyLock, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     thread::Thread,
@@ -69,30 +70,38 @@ const SPIN: Duration = Duration::from_micros(50);
 pub struct SharedPool;
 
 #[cfg(not(shuttle))]
-static POOL: LazyLock<Pool> = LazyLock::new(|| Pool {
-    lines: Mutex::default(),
-    runnable: AtomicUsize::new(0),
-    unattended: AtomicUsize::new(0),
-    may_spin: thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
-});
+static FIRST: LazyLock<Pool> = LazyLock::new(Pool::new);
+
+/// The pool of this process.
+#[cfg(not(shuttle))]
+fn pool() -> &'static Pool {
+    let mut pool = &*FIRST;
+    while pool.process != std::process::id() {
+        pool = pool.of_child.get_or_init(|| Box::new(Pool::new()));
+    }
+    pool
+}
 
 #[cfg(not(shuttle))]
 impl Spawn for SharedPool {
     fn spawn(&self, task: Task) {
-        POOL.push(|lines| lines.tasks.push_back(task));
+        pool().push(|lines| lines.tasks.push_back(task));
     }
 
     fn spawn_callback(&self, callback: Task) {
-        POOL.push(|lines| lines.callbacks.push_back(callback));
+        pool().push(|lines| lines.callbacks.push_back(callback));
     }
 
     fn is_crowded(&self) -> bool {
-        POOL.unattended.load(Ordering::Relaxed) > 0
+        pool().unattended.load(Ordering::Relaxed) > 0
     }
 }
 
 #[cfg(not(shuttle))]
 struct Pool {
+    process: u32,
+    /// The pool of a process that was forked from this one, in that process alone.
+    of_child: OnceLock<Box<Pool>>,
     lines: Mutex<Lines>,
     /// What `Lines::runnable` was when the lines were last unlocked: a hint for those without the
     /// lock.
@@ -144,6 +153,17 @@ impl Lines {
 
 #[cfg(not(shuttle))]
 impl Pool {
+    fn new() -> Self {
+        Self {
+            process: std::process::id(),
+            of_child: OnceLock::new(),
+            lines: Mutex::default(),
+            runnable: AtomicUsize::new(0),
+            unattended: AtomicUsize::new(0),
+            may_spin: thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+        }
+    }
+
     fn push(&'static self, enqueue: impl FnOnce(&mut Lines)) {
         let mut lines = lock(&self.lines);
         enqueue(&mut lines);
@@ -186,8 +206,8 @@ impl Pool {
         }
     }
 
-    fn work(&self) {
-        IS_WORKER.with(|is_worker| is_worker.set(true));
+    fn work(&'static self) {
+        WORKS_FOR.with(|works_for| works_for.set(Some(self)));
         lock(&self.lines).called -= 1;
         loop {
             while self.run_next() {}
@@ -264,24 +284,24 @@ impl Pool {
 
 #[cfg(not(shuttle))]
 thread_local! {
-    /// Whether this is a thread of the pool.
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+    /// The pool whose thread this is.
+    static WORKS_FOR: Cell<Option<&'static Pool>> = const { Cell::new(None) };
 }
 
 /// Calls `wait`, which blocks. A thread of the pool counts as none meanwhile.
 #[cfg(not(shuttle))]
 pub(crate) fn while_blocked<R>(wait: impl FnOnce() -> R) -> R {
-    struct Blocked;
+    struct Blocked(&'static Pool);
     impl Drop for Blocked {
         fn drop(&mut self) {
-            lock(&POOL.lines).threads += 1;
+            lock(&self.0.lines).threads += 1;
         }
     }
-    let _blocked = IS_WORKER.with(Cell::get).then(|| {
-        let mut lines = lock(&POOL.lines);
+    let _blocked = WORKS_FOR.with(Cell::get).map(|pool| {
+        let mut lines = lock(&pool.lines);
         lines.threads -= 1;
-        POOL.call(lines);
-        Blocked
+        pool.call(lines);
+        Blocked(pool)
     });
     wait()
 }
@@ -322,12 +342,7 @@ mod tests {
 
     #[test]
     fn a_task_for_which_a_thread_was_called_makes_nobody_step_back() {
-        let pool: &'static Pool = Box::leak(Box::new(Pool {
-            lines: Mutex::default(),
-            runnable: AtomicUsize::new(0),
-            unattended: AtomicUsize::new(0),
-            may_spin: true,
-        }));
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
         let unattended = || pool.unattended.load(Ordering::Relaxed);
         let (begun, begins) = mpsc::channel();
         let mut gates = Vec::new();

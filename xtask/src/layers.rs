@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use crate::program::cargo;
 
 /// What each crate may depend on among the others; `xtask` may use all.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("groupcommit-core", &[]),
     ("groupcommit-medium", &[]),
     ("groupcommit-statement", &[]),
@@ -34,6 +34,8 @@ const MAY_USE: [(&str, &[&str]); 16] = [
         ],
     ),
     ("groupcommit-serve", &["groupcommit"]),
+    ("groupcommit-python", &["groupcommit-bindings"]),
+    ("groupcommit-bindings", &["groupcommit", "groupcommit-core", "groupcommit-medium"]),
     ("groupcommit-testkit", &["groupcommit-core", "groupcommit-remote", "groupcommit-statement"]),
     ("groupcommit-lab", &["groupcommit", "groupcommit-bridge"]),
     ("groupcommit-cli", &["groupcommit", "groupcommit-serve"]),

@@ -74,12 +74,12 @@ fn step(
     statement: &Statement,
     each: &mut dyn FnMut(Part) -> bool,
 ) -> rusqlite::Result<()> {
-    let params = rusqlite::params_from_iter(statement.params().iter().map(Bound));
+    bind(prepared, statement)?;
     if prepared.column_count() == 0 {
-        prepared.execute(params)?;
+        prepared.raw_execute()?;
         return Ok(());
     }
-    let mut cursor = prepared.query(params)?;
+    let mut cursor = prepared.raw_query();
     let mut is_first = true;
     while let Some(row) = cursor.next()? {
         // Looked at only now: the first step prepares the statement again if the schema has
@@ -97,6 +97,27 @@ fn step(
     drop(cursor);
     if is_first {
         each(Part::Columns(names_of(prepared)));
+    }
+    Ok(())
+}
+
+fn bind(prepared: &mut rusqlite::Statement<'_>, statement: &Statement) -> rusqlite::Result<()> {
+    let count = prepared.parameter_count();
+    let Some(named) = statement.named_params() else {
+        let params = statement.params();
+        if params.len() != count {
+            return Err(rusqlite::Error::InvalidParameterCount(params.len(), count));
+        }
+        let mut params = (1..).zip(params);
+        return params
+            .try_for_each(|(index, value)| prepared.raw_bind_parameter(index, Bound(value)));
+    };
+    for index in 1..=count {
+        let name = prepared.parameter_name(index).unwrap_or("?");
+        let Some((_, value)) = named.iter().find(|(given, _)| name.get(1..) == Some(given)) else {
+            return Err(rusqlite::Error::InvalidParameterName(name.to_owned()));
+        };
+        prepared.raw_bind_parameter(index, Bound(value))?;
     }
     Ok(())
 }

@@ -154,14 +154,30 @@ impl Value {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     sql: Arc<str>,
-    params: Vec<Value>,
+    params: Params,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Params {
+    InTurn(Vec<Value>),
+    Named(Vec<(String, Value)>),
 }
 
 impl Statement {
     /// A statement; `params` are bound to its placeholders in turn. Placeholders are the engine's
     /// own: `?1` in SQLite, `$1` in PostgreSQL, `?` in MySQL and MariaDB.
     pub fn new(sql: impl Into<Arc<str>>, params: impl IntoIterator<Item = Value>) -> Self {
-        Self { sql: sql.into(), params: params.into_iter().collect() }
+        Self { sql: sql.into(), params: Params::InTurn(params.into_iter().collect()) }
+    }
+
+    /// A statement whose `params` are bound by name, which SQLite alone does: `:id`, `@id` or `$id`,
+    /// given as `id`. Names that the statement does not have are ignored. Other engines see no
+    /// parameters.
+    pub fn named(
+        sql: impl Into<Arc<str>>,
+        params: impl IntoIterator<Item = (String, Value)>,
+    ) -> Self {
+        Self { sql: sql.into(), params: Params::Named(params.into_iter().collect()) }
     }
 
     /// Its text.
@@ -170,16 +186,34 @@ impl Statement {
         &self.sql
     }
 
-    /// Its parameters, in turn.
+    /// Its parameters, in turn; none where they have names.
     #[must_use]
     pub fn params(&self) -> &[Value] {
-        &self.params
+        match &self.params {
+            Params::InTurn(params) => params,
+            Params::Named(_) => &[],
+        }
+    }
+
+    /// Its parameters with their names, where they have any.
+    #[must_use]
+    pub fn named_params(&self) -> Option<&[(String, Value)]> {
+        match &self.params {
+            Params::InTurn(_) => None,
+            Params::Named(params) => Some(params),
+        }
     }
 
     /// Memory that the statement holds, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.sql.len() + self.params.iter().map(Value::bytes).sum::<usize>()
+        let params = match &self.params {
+            Params::InTurn(params) => params.iter().map(Value::bytes).sum::<usize>(),
+            Params::Named(params) => {
+                params.iter().map(|(name, value)| name.len() + value.bytes()).sum()
+            }
+        };
+        self.sql.len() + params
     }
 }
 

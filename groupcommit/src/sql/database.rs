@@ -136,6 +136,17 @@ impl Database {
         }
     }
 
+    /// The engine's own database, where it is SQLite: for closures.
+    #[cfg(feature = "sqlite")]
+    #[must_use]
+    pub fn as_sqlite(&self) -> Option<&crate::sqlite::Database> {
+        match &self.opened {
+            Opened::Sqlite(engine) => Some(engine.database()),
+            #[cfg(feature = "_remote")]
+            _ => None,
+        }
+    }
+
     /// Reasons to doubt what a commit promises here, as sentences; none as it is installed.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

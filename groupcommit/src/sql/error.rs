@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, fmt, sync::Arc};
 
 use super::kind::Kind;
-use crate::{Cause, Failure, NotRun, Rejected};
+use crate::{Cause, Failure, Rejected};
 
 /// What went wrong: its [`Kind`], the same for every database, and as its
 /// [source](StdError::source) what the database itself said, in the error type of its engine.
@@ -40,16 +40,13 @@ impl Error {
     pub fn of_failure(failure: &Failure<Self>) -> Option<Self> {
         match failure {
             Failure::Rejected(Rejected::Caller(error)) => Some(error.clone()),
-            Failure::Rejected(Rejected::Engine(cause))
-            | Failure::NotRun(
-                NotRun::Busy(cause) | NotRun::Unavailable(cause) | NotRun::Failed(cause),
-            ) => Some(Self::of(cause.clone())),
-            Failure::Unknown(unknown) => Some(Self::of(unknown.cause().clone())),
-            _ => None,
+            other => other.cause().cloned().map(Self::of),
         }
     }
 
-    pub(super) fn of(cause: Cause) -> Self {
+    /// What `cause` is, which an engine or its client gave.
+    #[must_use]
+    pub fn of(cause: Cause) -> Self {
         if let Some(known) = cause.downcast_ref::<Self>() {
             return known.clone();
         }

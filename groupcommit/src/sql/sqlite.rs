@@ -257,7 +257,9 @@ fn of_client(error: &rusqlite::Error) -> (Kind, Option<String>) {
     let (failure, message) = match error {
         Said::SqliteFailure(failure, message) => (failure, message.as_deref().unwrap_or_default()),
         Said::SqlInputError { error, msg, .. } => (error, msg.as_str()),
-        Said::InvalidParameterCount(..) => return (Kind::Parameters, None),
+        Said::InvalidParameterCount(..) | Said::InvalidParameterName(_) => {
+            return (Kind::Parameters, None);
+        }
         Said::MultipleStatement => return (Kind::Statement, None),
         Said::ToSqlConversionFailure(_) | Said::NulError(_) => return (Kind::Value, None),
         Said::FromSqlConversionFailure(..) | Said::InvalidColumnType(..) | Said::Utf8Error(..) => {
