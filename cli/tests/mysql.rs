@@ -8,23 +8,13 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use common::{Ended, Place};
-use groupcommit_testkit::servers::Life;
-use groupcommit_testkit::servers::mysql::{INSTALL, Kind, Servers, install_if_missing, start};
+use groupcommit_testkit::servers::mysql::{Kind, Servers, start};
+use groupcommit_testkit::servers::{Life, or_skip};
 
 /// The server that the tests share; `None` where there is none.
 fn shared() -> Option<&'static Servers> {
     static SHARED: OnceLock<Option<Servers>> = OnceLock::new();
-    let begin = || match install_if_missing() {
-        Ok(()) => Some(start(Kind::Single, Life::Process).expect("starts")),
-        Err(trouble) => {
-            let is_required =
-                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-            assert!(!is_required, "{trouble}");
-            eprintln!("skipped: ingest into MariaDB; {INSTALL}");
-            None
-        }
-    };
-    SHARED.get_or_init(begin).as_ref()
+    SHARED.get_or_init(|| or_skip(start(Kind::Single, Life::Process))).as_ref()
 }
 
 fn ingest(servers: &Servers, database: &str, place: &Place, arguments: &[&str]) -> Ended {

@@ -10,23 +10,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Ended, Place};
-use groupcommit_testkit::servers::Life;
-use groupcommit_testkit::servers::postgres::{INSTALL, Kind, Servers, programs_or_install, start};
+use groupcommit_testkit::servers::postgres::{Kind, Servers, start};
+use groupcommit_testkit::servers::{Life, or_skip};
 
 /// The server that the tests share; `None` where there is none.
 fn shared() -> Option<&'static Servers> {
     static SHARED: OnceLock<Option<Servers>> = OnceLock::new();
-    let begin = || match programs_or_install() {
-        Ok(bin) => Some(start(&bin, Kind::Single, Life::Process).expect("starts")),
-        Err(trouble) => {
-            let is_required =
-                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-            assert!(!is_required, "{trouble}");
-            eprintln!("skipped: ingest into PostgreSQL; {INSTALL}");
-            None
-        }
-    };
-    SHARED.get_or_init(begin).as_ref()
+    SHARED.get_or_init(|| or_skip(start(Kind::Single, Life::Process))).as_ref()
 }
 
 /// A schema of its own, and a folder for files.

@@ -9,13 +9,7 @@ use groupcommit_lab::threads::ThreadsOptions;
 use groupcommit_lab::web::WebOptions;
 use groupcommit_lab::write::WriteOptions;
 use groupcommit_lab::{parse, run};
-use groupcommit_testkit::servers::{Life, Trouble};
-
-fn skipped(trouble: &Trouble, what: &str) {
-    let is_required = std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-    assert!(!is_required, "{trouble}");
-    eprintln!("skipped: {what}");
-}
+use groupcommit_testkit::servers::{Life, or_skip};
 
 /// Every experiment that there is on a server, in little.
 fn experiments(url: &str, name: &str) {
@@ -68,27 +62,17 @@ fn experiments(url: &str, name: &str) {
 #[cfg(feature = "postgres")]
 #[test]
 fn postgres() {
-    use groupcommit_testkit::servers::postgres::{INSTALL, Kind, programs_or_install, start};
-    match programs_or_install() {
-        Ok(bin) => {
-            let servers = start(&bin, Kind::Single, Life::Process).expect("starts");
-            experiments(&servers.url(), "PostgreSQL 1");
-            let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lab%'";
-            assert_eq!(servers.sql(left).expect("asks").trim(), "0");
-        }
-        Err(trouble) => skipped(&trouble, INSTALL),
-    }
+    use groupcommit_testkit::servers::postgres::{Kind, start};
+    let Some(servers) = or_skip(start(Kind::Single, Life::Process)) else { return };
+    experiments(&servers.url(), "PostgreSQL 1");
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lab%'";
+    assert_eq!(servers.sql(left).expect("asks").trim(), "0");
 }
 
 #[cfg(feature = "mysql")]
 #[test]
 fn mariadb() {
-    use groupcommit_testkit::servers::mysql::{INSTALL, Kind, install_if_missing, start};
-    match install_if_missing() {
-        Ok(()) => {
-            let servers = start(Kind::Single, Life::Process).expect("starts");
-            experiments(&servers.url(), "MariaDB 1");
-        }
-        Err(trouble) => skipped(&trouble, INSTALL),
-    }
+    use groupcommit_testkit::servers::mysql::{Kind, start};
+    let Some(servers) = or_skip(start(Kind::Single, Life::Process)) else { return };
+    experiments(&servers.url(), "MariaDB 1");
 }

@@ -3,6 +3,7 @@
 //! made from these by `cargo xtask docs`.
 
 use std::{
+    any::Any,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -154,10 +155,10 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
         .context("cannot create a folder for the databases")?;
     for run in runs {
         let began = Instant::now();
-        let server =
-            Server::start(run.on).with_context(|| format!("cannot start {}", run.title))?;
-        let results = run.bench(&program, options, folder.path(), server.url())?;
-        server.stop()?;
+        let (url, server) =
+            run.on.start().with_context(|| format!("cannot start {}", run.title))?;
+        let results = run.bench(&program, options, folder.path(), url)?;
+        drop(server);
         run.keep(results)?;
         eprintln!("{}: {:.0} s", run.name, began.elapsed().as_secs_f64());
     }
@@ -208,42 +209,20 @@ impl Run {
     }
 }
 
-/// A server that runs for as long as it is measured.
-enum Server {
-    Postgres(postgres::Servers),
-    Mysql(mysql::Servers),
-    None,
-}
-
-impl Server {
-    fn start(on: On) -> Result<Self, Trouble> {
-        match on {
-            On::Disk | On::Rocksdb => Ok(Self::None),
-            On::Postgres(kind) => {
-                let bin = postgres::programs_or_install()?;
-                postgres::start(&bin, kind, Life::Process).map(Self::Postgres)
+impl On {
+    /// The URL of a server, which runs for as long as the other is kept.
+    fn start(self) -> Result<(Option<String>, Box<dyn Any>), Trouble> {
+        Ok(match self {
+            Self::Disk | Self::Rocksdb => (None, Box::new(())),
+            Self::Postgres(kind) => {
+                let servers = postgres::start(kind, Life::Process)?;
+                (Some(servers.url()), Box::new(servers))
             }
-            On::Mysql(kind) => {
-                mysql::install_if_missing()?;
-                mysql::start(kind, Life::Process).map(Self::Mysql)
+            Self::Mysql(kind) => {
+                let servers = mysql::start(kind, Life::Process)?;
+                (Some(servers.url()), Box::new(servers))
             }
-        }
-    }
-
-    fn url(&self) -> Option<String> {
-        match self {
-            Self::Postgres(servers) => Some(servers.url()),
-            Self::Mysql(servers) => Some(servers.url()),
-            Self::None => None,
-        }
-    }
-
-    fn stop(self) -> Result<(), Trouble> {
-        match self {
-            Self::Postgres(servers) => servers.stop(),
-            Self::Mysql(servers) => servers.stop(),
-            Self::None => Ok(()),
-        }
+        })
     }
 }
 

@@ -37,16 +37,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn start() -> Result<()> {
-    let bin = postgres::programs_or_install()?;
     for (name, kind) in [
         ("PostgreSQL", Kind::Single),
         ("PostgreSQL with two synchronous replicas", Kind::Replicated),
     ] {
-        let started = postgres::start(&bin, kind, Life::Kept)
-            .with_context(|| format!("cannot start {name}"))?;
+        let started =
+            postgres::start(kind, Life::Kept).with_context(|| format!("cannot start {name}"))?;
         println!("{name}: {}", started.url());
     }
-    mysql::install_if_missing()?;
     for (name, kind) in
         [("MariaDB", mysql::Kind::Single), ("Galera with three nodes", mysql::Kind::Galera)]
     {

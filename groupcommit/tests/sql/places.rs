@@ -61,7 +61,8 @@ pub(crate) mod mysql {
 
     use groupcommit_testkit::servers::{
         Life,
-        mysql::{INSTALL, Kind, Servers, install_if_missing, start},
+        mysql::{Kind, Servers, start},
+        or_skip,
     };
 
     use super::{Engine, Place};
@@ -69,18 +70,7 @@ pub(crate) mod mysql {
     /// The server that the tests share; `None` where there is none.
     pub(crate) fn shared() -> Option<&'static Servers> {
         static SHARED: OnceLock<Option<Servers>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| match install_if_missing() {
-                Ok(()) => Some(start(Kind::Single, Life::Process).unwrap()),
-                Err(trouble) => {
-                    let is_required =
-                        std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-                    assert!(!is_required, "{trouble}");
-                    eprintln!("skipped: the tests on MariaDB; {INSTALL}");
-                    None
-                }
-            })
-            .as_ref()
+        SHARED.get_or_init(|| or_skip(start(Kind::Single, Life::Process))).as_ref()
     }
 
     /// A new schema.
@@ -105,8 +95,8 @@ pub(crate) mod servers {
     };
 
     use groupcommit_testkit::servers::{
-        Life,
-        postgres::{self, INSTALL, Kind, Servers},
+        Life, or_skip,
+        postgres::{Kind, Servers, start},
     };
 
     use super::{Engine, Place};
@@ -114,18 +104,7 @@ pub(crate) mod servers {
     /// The server that the tests share; `None` where there is none.
     pub(crate) fn shared() -> Option<&'static Servers> {
         static SHARED: OnceLock<Option<Servers>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| match postgres::programs_or_install() {
-                Ok(bin) => Some(postgres::start(&bin, Kind::Single, Life::Process).unwrap()),
-                Err(trouble) => {
-                    let is_required =
-                        std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-                    assert!(!is_required, "{trouble}");
-                    eprintln!("skipped: the tests on PostgreSQL; {INSTALL}");
-                    None
-                }
-            })
-            .as_ref()
+        SHARED.get_or_init(|| or_skip(start(Kind::Single, Life::Process))).as_ref()
     }
 
     /// A new schema's URL.

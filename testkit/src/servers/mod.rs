@@ -14,7 +14,7 @@ use std::{
     fs,
     io::{self, Write as _},
     net::TcpListener,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -33,20 +33,38 @@ pub enum Life {
 }
 
 /// Why servers could not be started or stopped, as a sentence.
-#[derive(Debug)]
-pub struct Trouble(pub String);
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// Their programs are not installed, and could not be installed here.
+    #[error("{0}")]
+    Missing(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
 
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+/// The servers that a test needs; `None`, and a line that says so, where their programs are missing and
+/// `GROUPCOMMIT_SERVERS` does not say `required`.
+///
+/// # Panics
+///
+/// When they could not be started, or are required.
+#[must_use]
+pub fn or_skip<S>(started: Result<S, Trouble>) -> Option<S> {
+    let is_required = || std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|it| it == "required");
+    match started {
+        Ok(servers) => Some(servers),
+        Err(Trouble::Missing(what)) if !is_required() => {
+            eprintln!("skipped: {what}");
+            None
+        }
+        Err(trouble) => panic!("{trouble}"),
     }
 }
 
-impl std::error::Error for Trouble {}
-
 fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Trouble {
     let what = format!("could not {doing} {}", path.display());
-    move |error| Trouble(format!("{what}: {error}"))
+    move |error| Trouble::Failed(format!("{what}: {error}"))
 }
 
 /// The folder of all throw-away servers of this machine's user; accounts of servers can reach it.
@@ -77,7 +95,9 @@ impl Place {
         let folder = (0..10_000)
             .map(|number| home.join(format!("{kind}-{}-{number}", std::process::id())))
             .find(|folder| fs::create_dir(folder).is_ok())
-            .ok_or_else(|| Trouble(format!("could not create a folder in {}", home.display())))?;
+            .ok_or_else(|| {
+                Trouble::Failed(format!("could not create a folder in {}", home.display()))
+            })?;
         let owner = match life {
             Life::Process => identity(std::process::id()).unwrap_or_default(),
             Life::Kept => KEPT.to_owned(),
@@ -103,9 +123,11 @@ impl Place {
         self.watcher = Some(watcher);
         Ok(())
     }
+}
 
+impl Drop for Place {
     /// Has the watcher stop the servers now, and waits for it.
-    fn end(&mut self) {
+    fn drop(&mut self) {
         if let Some(mut watcher) = self.watcher.take() {
             drop(watcher.stdin.take());
             drop(watcher.wait());
@@ -186,7 +208,7 @@ fn free_port() -> Result<u16, Trouble> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener
         .map(|address| address.port())
-        .map_err(|error| Trouble(format!("could not find a free port: {error}")))
+        .map_err(|error| Trouble::Failed(format!("could not find a free port: {error}")))
 }
 
 /// `program` as `account`, where there is one.
@@ -209,11 +231,11 @@ fn command_as(account: Option<&str>, program: &Path) -> Command {
 fn run(command: &mut Command) -> Result<String, Trouble> {
     let output = command
         .output()
-        .map_err(|error| Trouble(format!("could not start {command:?}: {error}")))?;
+        .map_err(|error| Trouble::Failed(format!("could not start {command:?}: {error}")))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(Trouble(format!(
+    Err(Trouble::Failed(format!(
         "{command:?} ended with {}: {}",
         output.status,
         String::from_utf8_lossy(&output.stderr).trim()
@@ -234,9 +256,48 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
+/// Installs Debian's packages, where that is allowed.
+fn install(packages: &[&str]) -> Result<(), Trouble> {
+    if is_root() && Path::new("/usr/bin/apt-get").exists() {
+        run(Command::new("apt-get").args(["update", "--quiet"]))?;
+        run(Command::new("apt-get")
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    Ok(())
+}
+
+/// Writes a certificate for the loopback, `server.crt`, and its key, `server.key`, into `folder`; `None`,
+/// and a line that says so, where there is no program for it.
+///
+/// # Panics
+///
+/// When the program fails.
+#[must_use]
+pub fn certify(folder: &Path) -> Option<()> {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", "server.key", "-out", "server.crt"])
+        .current_dir(folder)
+        .output();
+    let Ok(made) = made else {
+        eprintln!("skipped: the test of TLS; install openssl, which makes its certificate");
+        return None;
+    };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // As the folder's owner, where the caller is another.
+    let owner = ["--reference", ".", "server.key", "server.crt"];
+    run(Command::new("chown").args(owner).current_dir(folder)).expect("it is ours");
+    Some(())
+}
+
 /// Whether this process may become other accounts.
 fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use std::{
 };
 
 use super::{
-    Life, Place, Trouble, command_as, failed, free_port, is_root, quoted, run, sweep_or_say,
+    Life, Place, Trouble, command_as, failed, free_port, install, is_root, quoted, remove, run,
+    sweep_or_say,
 };
 
 /// The account that the servers run as where the caller is root.
@@ -22,9 +23,9 @@ const ACCOUNT: &str = "mysql";
 /// How long a server may take to start, or a node to be in step.
 const START_MAX: Duration = Duration::from_mins(2);
 
-/// What to do where the servers are missing.
-pub const INSTALL: &str =
-    "install MariaDB and Galera, on Debian with `apt-get install mariadb-server galera-4 rsync`";
+/// What is said where the servers are missing.
+const MISSING: &str = "MariaDB or Galera is not installed; on Debian: \
+                       `apt-get install mariadb-server galera-4 rsync`";
 
 /// Galera's library, where Debian's package puts it.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
@@ -74,8 +75,7 @@ impl Node {
 }
 
 /// Whether the programs, and Galera's library, are installed.
-#[must_use]
-pub fn are_installed() -> bool {
+fn are_installed() -> bool {
     let finds = |name: &str| {
         ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"]
             .iter()
@@ -87,29 +87,16 @@ pub fn are_installed() -> bool {
 
 /// Installs what is missing with Debian's package manager, where that is allowed. No service is
 /// left running by it.
-///
-/// # Errors
-///
-/// What to install, when it could not be done here.
-pub fn install_if_missing() -> Result<(), Trouble> {
+fn install_if_missing() -> Result<(), Trouble> {
     if are_installed() {
         return Ok(());
     }
-    if is_root() && Path::new("/usr/bin/apt-get").exists() {
-        let was_running = is_service_running();
-        run(Command::new("apt-get").args(["update", "--quiet"]))?;
-        run(Command::new("apt-get")
-            .args(["install", "--yes", "--no-install-recommends"])
-            .args(["mariadb-server", "mariadb-client", "galera-4", "rsync"])
-            .env("DEBIAN_FRONTEND", "noninteractive"))?;
-        if !was_running && is_service_running() {
-            run(Command::new("service").args(["mariadb", "stop"]))?;
-        }
+    let was_running = is_service_running();
+    install(&["mariadb-server", "mariadb-client", "galera-4", "rsync"])?;
+    if !was_running && is_service_running() {
+        run(Command::new("service").args(["mariadb", "stop"]))?;
     }
-    if are_installed() {
-        return Ok(());
-    }
-    Err(Trouble(format!("MariaDB or Galera is not installed; {INSTALL}")))
+    if are_installed() { Ok(()) } else { Err(Trouble::Missing(MISSING.to_owned())) }
 }
 
 /// Whether the service that Debian's package sets up has been started.
@@ -117,20 +104,20 @@ fn is_service_running() -> bool {
     Path::new("/run/mysqld/mysqld.pid").exists()
 }
 
-/// Starts servers.
+/// Starts servers; installs their programs where they are missing and that is allowed.
 ///
 /// # Errors
 ///
 /// What kept them from starting; then none runs.
 pub fn start(kind: Kind, life: Life) -> Result<Servers, Trouble> {
+    install_if_missing()?;
     sweep_or_say();
     let place = Place::new("mysql", life, is_root().then_some(ACCOUNT))?;
     let mut servers = Servers { place, kind, life, nodes: Vec::new() };
-    if let Err(trouble) = servers.start_all() {
-        servers.stop()?;
-        return Err(trouble);
+    match servers.start_all() {
+        Ok(()) => Ok(servers),
+        Err(trouble) => remove(&servers.place.folder).and(Err(trouble)),
     }
-    Ok(servers)
 }
 
 impl Servers {
@@ -177,7 +164,7 @@ impl Servers {
         for (node, ended) in self.nodes.iter().zip(ended) {
             let status = ended.map_err(failed("install a database in", &folder))?;
             if !status.success() {
-                return Err(Trouble(format!(
+                return Err(Trouble::Failed(format!(
                     "mariadb-install-db ended with {status}: {}",
                     last_lines(&node.options.with_extension("install"))
                 )));
@@ -223,7 +210,7 @@ impl Servers {
                 // It gives up where the others, on a busy machine, do not answer in time.
                 server = spawn()?;
             } else if has_ended || is_late {
-                return Err(Trouble(format!(
+                return Err(Trouble::Failed(format!(
                     "the server of {} did not start: {}",
                     this.options.display(),
                     last_lines(&this.options.with_extension("log"))
@@ -280,21 +267,6 @@ impl Servers {
         let file = &self.nodes[0].options;
         super::append(file, &format!("{}\n", options.join("\n")))?;
         self.restart(0)
-    }
-
-    /// Stops the servers and removes all that they wrote.
-    ///
-    /// # Errors
-    ///
-    /// What kept them from it.
-    pub fn stop(mut self) -> Result<(), Trouble> {
-        if self.place.watcher.is_some() {
-            self.place.end();
-            return Ok(());
-        }
-        let folder = &self.place.folder;
-        stop_in(folder)?;
-        fs::remove_dir_all(folder).map_err(failed("remove", folder))
     }
 }
 

@@ -10,7 +10,8 @@ use std::{
 };
 
 use super::{
-    Life, Place, Trouble, append, command_as, failed, free_port, is_root, quoted, run, sweep_or_say,
+    Life, Place, Trouble, append, command_as, failed, free_port, install, is_root, quoted, remove,
+    run, sweep_or_say,
 };
 
 /// The account that the servers run as where the caller is root, whom PostgreSQL refuses.
@@ -19,8 +20,8 @@ const ACCOUNT: &str = "postgres";
 /// How long a server may take to start, or a replica to be in step.
 const START_MAX: Duration = Duration::from_mins(1);
 
-/// What to do where the servers are missing.
-pub const INSTALL: &str = "install PostgreSQL, on Debian with `apt-get install postgresql`";
+/// What is said where the servers are missing.
+const MISSING: &str = "PostgreSQL is not installed; on Debian: `apt-get install postgresql`";
 
 /// Which servers to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +51,7 @@ struct Node {
 }
 
 /// The folder of PostgreSQL's programs, where they are installed.
-#[must_use]
-pub fn programs() -> Option<PathBuf> {
+fn programs() -> Option<PathBuf> {
     let of_debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = of_debian
         .filter_map(|entry| {
@@ -70,40 +70,24 @@ pub fn programs() -> Option<PathBuf> {
         .find(|bin| ["initdb", "pg_ctl", "psql"].iter().all(|name| bin.join(name).is_file()))
 }
 
-/// The programs, installed with Debian's package manager where they are missing and that is allowed.
-///
-/// # Errors
-///
-/// What to install, when it could not be done here.
-pub fn programs_or_install() -> Result<PathBuf, Trouble> {
-    if let Some(bin) = programs() {
-        return Ok(bin);
-    }
-    if is_root() && Path::new("/usr/bin/apt-get").exists() {
-        run(Command::new("apt-get").args(["update", "--quiet"]))?;
-        run(Command::new("apt-get")
-            .args(["install", "--yes", "--no-install-recommends", "postgresql"])
-            .env("DEBIAN_FRONTEND", "noninteractive"))?;
-    }
-    programs().ok_or_else(|| Trouble(format!("PostgreSQL is not installed; {INSTALL}")))
-}
-
-/// Starts servers.
+/// Starts servers; installs their programs where they are missing and that is allowed.
 ///
 /// # Errors
 ///
 /// What kept them from starting; then none runs.
-pub fn start(bin: &Path, kind: Kind, life: Life) -> Result<Servers, Trouble> {
+pub fn start(kind: Kind, life: Life) -> Result<Servers, Trouble> {
+    if programs().is_none() {
+        install(&["postgresql"])?;
+    }
+    let bin = programs().ok_or_else(|| Trouble::Missing(MISSING.to_owned()))?;
     sweep_or_say();
     let account = is_root().then_some(ACCOUNT);
     let place = Place::new("postgres", life, account)?;
-    let mut servers = Servers { place, bin: bin.to_owned(), life, nodes: Vec::new(), primary: 0 };
-    let started = servers.start_all(kind);
-    if let Err(trouble) = started {
-        servers.stop()?;
-        return Err(trouble);
+    let mut servers = Servers { place, bin, life, nodes: Vec::new(), primary: 0 };
+    match servers.start_all(kind) {
+        Ok(()) => Ok(servers),
+        Err(trouble) => remove(&servers.place.folder).and(Err(trouble)),
     }
-    Ok(servers)
 }
 
 impl Servers {
@@ -189,7 +173,7 @@ impl Servers {
                 return Ok(());
             }
             if Instant::now() > until {
-                return Err(Trouble(format!("the replicas are no quorum, but: {states}")));
+                return Err(Trouble::Failed(format!("the replicas are no quorum, but: {states}")));
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -217,7 +201,7 @@ impl Servers {
                 Err(error) => trouble = Some(error),
             }
         }
-        Err(trouble.unwrap_or_else(|| Trouble("no port was free".to_owned())))
+        Err(trouble.unwrap_or_else(|| Trouble::Failed("no port was free".to_owned())))
     }
 
     /// Runs SQL on the primary as its superuser and returns the rows, one a line.
@@ -280,11 +264,12 @@ impl Servers {
         for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| *at != self.primary) {
             let said = self.sql_at(node.port, position)?;
             let bytes: u64 = said.trim().parse().map_err(|error| {
-                Trouble(format!("the replica's position in the log is `{said}`: {error}"))
+                Trouble::Failed(format!("the replica's position in the log is `{said}`: {error}"))
             })?;
             foremost = foremost.max(Some((bytes, node.port)));
         }
-        let (_, port) = foremost.ok_or_else(|| Trouble("there is no replica".to_owned()))?;
+        let (_, port) =
+            foremost.ok_or_else(|| Trouble::Failed("there is no replica".to_owned()))?;
         Ok(port)
     }
 
@@ -295,26 +280,11 @@ impl Servers {
     /// What `pg_ctl` says, or that none listens there.
     pub fn promote(&mut self, port: u16) -> Result<(), Trouble> {
         let at = self.nodes.iter().position(|node| node.port == port);
-        let at = at.ok_or_else(|| Trouble(format!("no replica listens on {port}")))?;
+        let at = at.ok_or_else(|| Trouble::Failed(format!("no replica listens on {port}")))?;
         let promote = ["promote", "--wait", "--silent", "--pgdata"];
         run(self.program("pg_ctl").args(promote).arg(&self.nodes[at].data))?;
         self.primary = at;
         Ok(())
-    }
-
-    /// Stops the servers and removes all that they wrote.
-    ///
-    /// # Errors
-    ///
-    /// What kept them from it.
-    pub fn stop(mut self) -> Result<(), Trouble> {
-        if self.place.watcher.is_some() {
-            self.place.end();
-            return Ok(());
-        }
-        let folder = &self.place.folder;
-        stop_in(folder)?;
-        fs::remove_dir_all(folder).map_err(failed("remove", folder))
     }
 
     fn program(&self, name: &str) -> Command {

@@ -181,5 +181,4 @@ fn no_acknowledged_transaction_is_lost_with_a_node_and_all_are_equal_when_it_is_
     let count = Statement::new("SELECT count(*) FROM t", []);
     let all = i64::try_from(acknowledged.len()).unwrap();
     assert_eq!(again.read_durable(&count).unwrap().rows, [[Value::Int(all)]]);
-    servers.stop().unwrap();
 }

@@ -27,7 +27,6 @@ fn a_crash_of_the_server_between_two_groups_costs_a_connection() {
         servers.crash_and_restart(&[]).unwrap();
     }
     assert_eq!(ids(&db), [0, 1, 2]);
-    servers.stop().unwrap();
 }
 
 #[test]

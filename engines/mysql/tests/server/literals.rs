@@ -116,7 +116,6 @@ fn every_value_comes_back_where_a_backslash_stands_for_itself() {
             Ok(())
         })
         .unwrap();
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -172,7 +171,6 @@ fn every_value_comes_back_where_the_server_ignores_the_clients_character_set() {
     rows(db.submit_statements(vec![select()]).wait().unwrap().remove(0).rows);
     let alone = select();
     rows(db.exclusive(move |db| db.run(&alone)).unwrap().rows);
-    servers.stop().unwrap();
 }
 
 #[test]

@@ -32,7 +32,6 @@ fn a_server_that_does_not_flush_is_refused_and_torn_pages_are_warned_of() {
     assert!(matches!(refused, Err(Error::Setting { name: "sync_binlog", .. })), "{refused:?}");
     servers.sql("SET GLOBAL sync_binlog = 1").unwrap();
     assert_eq!(open().unwrap().warnings(), [Warning::TornPages]);
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -61,7 +60,6 @@ fn a_server_that_becomes_read_only_at_a_commit_has_rolled_back_and_takes_more_wh
     servers.sql("SET GLOBAL read_only = 0").unwrap();
     db.submit_statements(vec![insert(2)]).wait().unwrap();
     assert_eq!(ids(&db), [2]);
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -146,7 +144,6 @@ fn a_server_that_prepares_no_more_statements_runs_them() {
     servers.sql("SET GLOBAL max_prepared_stmt_count = 0").unwrap();
     db.submit_statements(vec![insert(1)]).wait().unwrap();
     assert_eq!(ids(&db), [1]);
-    servers.stop().unwrap();
 }
 
 #[test]

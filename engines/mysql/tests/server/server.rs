@@ -9,22 +9,14 @@ use groupcommit_mysql::{Database, Statement};
 pub(crate) use groupcommit_testkit::remote::ids;
 use groupcommit_testkit::servers::{
     Life,
-    mysql::{self, INSTALL, Kind, Servers},
+    mysql::{self, Kind, Servers},
+    or_skip,
     proxy::{Marks, Proxy},
 };
 
 /// Starts servers that end with this process.
 pub(crate) fn start(kind: Kind) -> Servers {
-    match mysql::install_if_missing() {
-        Ok(()) => mysql::start(kind, Life::Process).unwrap(),
-        Err(trouble) => {
-            let is_required =
-                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-            assert!(!is_required, "{trouble}");
-            eprintln!("skipped: the tests of the MySQL engine; {INSTALL}");
-            std::process::exit(0)
-        }
-    }
+    or_skip(mysql::start(kind, Life::Process)).unwrap_or_else(|| std::process::exit(0))
 }
 
 /// The server that most tests share.

@@ -26,7 +26,6 @@ fn a_crash_of_the_server_between_two_groups_costs_a_connection() {
         servers.crash_and_restart().unwrap();
     }
     assert_eq!(ids(&db), [0, 1, 2, 3, 4]);
-    servers.stop().unwrap();
 }
 
 /// Of a group of which many fail, and which so takes more than one commit, the second is lost and the
@@ -135,5 +134,4 @@ fn a_number_that_a_crash_frees_for_another_transaction_settles_nothing_for_it() 
     assert_eq!(again.resolve(&unknown).unwrap(), Some(Settled::Committed));
     assert_eq!(ids(&again), [2]);
     again.close().unwrap();
-    servers.stop().unwrap();
 }

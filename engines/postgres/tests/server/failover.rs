@@ -70,7 +70,6 @@ fn a_writer_that_meets_a_replica_waits_for_it_to_be_promoted() {
     ticket.wait_timeout(FOREVER).expect("it is a primary now").unwrap();
     assert_eq!(ids(&db), [1, 2]);
     db.close().unwrap();
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -102,7 +101,6 @@ fn a_commit_whose_answer_died_with_the_primary_stays_unknown_on_the_next() {
     again.submit_statements(vec![insert(3)]).wait().unwrap();
     assert_eq!(ids(&again), [1, 2, 3]);
     again.close().unwrap();
-    servers.stop().unwrap();
 }
 
 /// What one writer was told of its transactions.
@@ -200,5 +198,4 @@ fn a_failover_under_load_loses_nothing_that_was_acknowledged_and_writing_goes_on
     }
     assert_eq!(there.len(), known);
     db.close().unwrap();
-    servers.stop().unwrap();
 }

@@ -88,5 +88,4 @@ fn who_finds_no_room_is_told_what_to_do_and_writes_on_when_there_is_some() {
     ticket.wait_timeout(FOREVER).expect("there is room").unwrap();
     hasty.submit_statements(vec![insert(2)]).wait().unwrap();
     assert_eq!(servers.sql("SELECT count(*) FROM app.t").unwrap().trim(), "3");
-    servers.stop().unwrap();
 }

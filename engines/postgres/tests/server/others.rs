@@ -55,7 +55,6 @@ fn an_account_without_privileges_is_not_bothered_by_what_it_may_not_see() {
     let all = Statement::new("SELECT id FROM t ORDER BY id", []);
     assert_eq!(db.read_durable(&all).unwrap().rows.len(), 2);
     db.exclusive(|alone| alone.batch("VACUUM t")).unwrap();
-    servers.stop().unwrap();
 }
 
 #[test]

@@ -49,7 +49,6 @@ fn an_address_of_ipv6_is_reached() {
     db.exclusive(|alone| alone.batch("CREATE TABLE t (id bigint PRIMARY KEY, v text NOT NULL)"))
         .unwrap();
     writes_and_reads(&url);
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -89,7 +88,6 @@ fn of_several_hosts_the_one_that_takes_writes_is_found_and_a_replica_alone_is_re
         let expected = format!("127.0.0.1:{nobody}/postgres: nothing listens there");
         assert!(refused.contains(&expected), "{refused}");
     }
-    servers.stop().unwrap();
 }
 
 #[test]

@@ -27,7 +27,6 @@ fn a_server_that_does_not_flush_is_refused_and_torn_pages_are_warned_of() {
     servers.crash_and_restart().unwrap();
     let refused = open();
     assert!(matches!(refused, Err(Error::Setting { name: "fsync", .. })), "{refused:?}");
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -60,7 +59,6 @@ fn no_transaction_can_turn_the_durability_of_its_commit_down() {
         let flushed = db.read(&Statement::new(flushed, [position])).unwrap();
         assert_eq!(flushed.rows, [[Value::Bool(true)]], "{id}");
     }
-    servers.stop().unwrap();
 }
 
 #[test]

@@ -28,7 +28,6 @@ fn a_commit_is_on_a_replica_when_its_ticket_resolves() {
     }
     assert_eq!(ids(&db), (0..50).collect::<Vec<_>>());
     db.close().unwrap();
-    servers.stop().unwrap();
 }
 
 /// Long enough for anything that does not hang.
@@ -104,7 +103,6 @@ fn a_wait_for_replicas_that_is_cancelled_resolves_no_ticket_before_they_have_it(
     wait_for_replicas(&servers, "*");
     read.join().unwrap().unwrap();
     db.close().unwrap();
-    servers.stop().unwrap();
 }
 
 #[test]
@@ -128,5 +126,4 @@ fn a_process_that_is_ended_while_it_waits_for_replicas_leaves_its_commit_unknown
     wait_for_replicas(&servers, "*");
     assert_eq!(again.resolve(&unknown).unwrap(), Some(Settled::Committed));
     again.close().unwrap();
-    servers.stop().unwrap();
 }

@@ -8,23 +8,14 @@ use std::sync::{
 use groupcommit_postgres::{Database, Statement};
 pub(crate) use groupcommit_testkit::remote::ids;
 use groupcommit_testkit::servers::{
-    Life,
-    postgres::{self, INSTALL, Kind, Servers},
+    Life, or_skip,
+    postgres::{self, Kind, Servers},
     proxy::{Marks, Proxy},
 };
 
 /// Starts servers that end with this process.
 pub(crate) fn start(kind: Kind) -> Servers {
-    match postgres::programs_or_install() {
-        Ok(bin) => postgres::start(&bin, kind, Life::Process).unwrap(),
-        Err(trouble) => {
-            let is_required =
-                std::env::var("GROUPCOMMIT_SERVERS").is_ok_and(|value| value == "required");
-            assert!(!is_required, "{trouble}");
-            eprintln!("skipped: the tests of the PostgreSQL engine; {INSTALL}");
-            std::process::exit(0)
-        }
-    }
+    or_skip(postgres::start(kind, Life::Process)).unwrap_or_else(|| std::process::exit(0))
 }
 
 /// The server that most tests share.

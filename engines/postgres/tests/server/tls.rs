@@ -1,6 +1,6 @@
 //! Encrypted connections to a server whose certificate is verified.
 
-use std::{path::Path, process::Command, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use groupcommit_postgres::{
     Database, Error, Statement, Value,
@@ -9,42 +9,18 @@ use groupcommit_postgres::{
         pki_types::{CertificateDer, pem::PemObject as _},
     },
 };
-use groupcommit_testkit::servers::postgres::{Kind, Servers};
+use groupcommit_testkit::servers::{
+    certify,
+    postgres::{Kind, Servers},
+};
 
 use crate::server::start;
-
-/// Writes a certificate for the loopback and its key; `false` where there is no program for it.
-fn certify(folder: &Path) -> bool {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
-        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-keyout")
-        .arg(folder.join("server.key"))
-        .arg("-out")
-        .arg(folder.join("server.crt"))
-        .output();
-    let Ok(made) = made else { return false };
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // As the folder's owner, where the caller is another.
-    let owned = Command::new("chown")
-        .arg("--reference")
-        .arg(folder)
-        .arg(folder.join("server.key"))
-        .arg(folder.join("server.crt"))
-        .status();
-    owned.unwrap().success()
-}
 
 #[test]
 fn a_server_is_believed_only_with_a_certificate_that_is_trusted() {
     let servers = start(Kind::Single);
     let data = servers.folder().join("primary");
-    if !certify(&data) {
-        eprintln!("skipped: the test of TLS; install openssl, which makes its certificate");
-        return;
-    }
+    let Some(()) = certify(&data) else { return };
     servers.sql("ALTER SYSTEM SET ssl = on").unwrap();
     servers.sql("ALTER SYSTEM SET listen_addresses = '127.0.0.1, 127.0.0.2'").unwrap();
     servers.crash_and_restart().unwrap();
@@ -65,7 +41,6 @@ fn a_server_is_believed_only_with_a_certificate_that_is_trusted() {
     let refused = Database::options().tls(tls(nobody)).open(&url);
     assert!(matches!(refused, Err(Error::Connect { .. })), "{refused:?}");
     the_url_says_whom_to_trust(&servers, &data);
-    servers.stop().unwrap();
 }
 
 fn the_url_says_whom_to_trust(servers: &Servers, data: &Path) {
