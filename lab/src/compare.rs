@@ -16,50 +16,40 @@ use crate::statistics::Spread;
 /// in common.
 pub fn comparison(before: &Results, after: &Results) -> Result<String, LabError> {
     same_machine(&before.environment, &after.environment).map_err(LabError::Options)?;
-    let columns = [
-        ("experi\u{ad}ment", ""),
-        ("condition", ""),
-        ("batch", ""),
-        ("in flight", ""),
-        ("threads", ""),
-        ("setting", ""),
-        ("rows/s before", ""),
-        ("rows/s after", ""),
-        ("after ÷ before", ""),
-        ("wait p99, after ÷ before", ""),
-    ];
-    let mut rows = Vec::new();
     let mut seen: Vec<&Measurement> = Vec::new();
     for first in &before.measurements {
-        if seen.iter().any(|other| is_same_setting(other, first)) {
-            continue;
+        let is_same = |other: &Measurement| is_same_setting(other, first);
+        if after.measurements.iter().any(is_same) && !seen.iter().any(|other| is_same(other)) {
+            seen.push(first);
         }
-        let median = |results: &Results, figure: fn(&Measurement) -> f64| {
-            let repeats = results.measurements.iter().filter(|m| is_same_setting(m, first));
-            Spread::of(repeats.map(figure)).map(|spread| spread.median)
-        };
-        let rows_per_second: fn(&Measurement) -> f64 = |m| m.rows_per_second;
-        let p99: fn(&Measurement) -> f64 = |m| m.latency_ms.p99;
-        let Some(rows_after) = median(after, rows_per_second) else { continue };
-        seen.push(first);
-        let rows_before = median(before, rows_per_second);
-        rows.push(vec![
-            first.experiment.clone(),
-            first.condition.to_string(),
-            grouped(first.batch as f64),
-            grouped(first.in_flight as f64),
-            grouped(first.threads as f64),
-            variant(first),
-            grouped(rows_before.unwrap_or(f64::NAN)),
-            grouped(rows_after),
-            ratio(rows_after, rows_before),
-            ratio(median(after, p99).unwrap_or(f64::NAN), median(before, p99)),
-        ]);
     }
     if seen.is_empty() {
         return Err(LabError::Options("The two runs have no setting in common.".to_owned()));
     }
-    let table = text::table(&Table::new("", &columns).with_rows(rows));
+    let median = |results: &Results, of: &Measurement, figure: fn(&Measurement) -> f64| {
+        let repeats = results.measurements.iter().filter(|m| is_same_setting(m, of));
+        Spread::of(repeats.map(figure)).map_or(f64::NAN, |spread| spread.median)
+    };
+    let quotient = |of: &Measurement, figure: fn(&Measurement) -> f64| {
+        ratio(median(after, of, figure), Some(median(before, of, figure)))
+    };
+    let rate: fn(&Measurement) -> f64 = |m| m.rows_per_second;
+    let table = Table::of(
+        seen,
+        &[
+            ("experi\u{ad}ment", "", &|of| of.experiment.clone()),
+            ("condition", "", &|of| of.condition.to_string()),
+            ("batch", "", &|of| grouped(of.batch as f64)),
+            ("in flight", "", &|of| grouped(of.in_flight as f64)),
+            ("threads", "", &|of| grouped(of.threads as f64)),
+            ("setting", "", &|of| variant(of)),
+            ("rows/s before", "", &|of| grouped(median(before, of, rate))),
+            ("rows/s after", "", &|of| grouped(median(after, of, rate))),
+            ("after ÷ before", "", &|of| quotient(of, rate)),
+            ("wait p99, after ÷ before", "", &|of| quotient(of, |m| m.latency_ms.p99)),
+        ],
+    );
+    let table = text::table(&table);
     let commit = |results: &Results| {
         let commit = &results.environment.git_commit;
         commit.get(..12).unwrap_or(commit).to_owned()

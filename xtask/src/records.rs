@@ -3,8 +3,13 @@
 use std::{fs, process::Command};
 
 use anyhow::{Context, Result};
-use groupcommit_lab::report::{markdown, model::Table};
+use groupcommit_lab::report::{
+    markdown,
+    model::{Column, Table},
+    number,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::root::{read, root};
 
@@ -74,18 +79,78 @@ pub(crate) fn publish<T: Serialize>(path: &str, record: T) -> Result<()> {
     crate::docs::write()
 }
 
+/// The record of a file that holds one, with its [`Place`] in words as `place`.
+pub(crate) fn load_one(path: &str) -> Result<Value> {
+    load::<Dated<Value>>(path).map(Dated::placed)
+}
+
+impl Dated<Value> {
+    /// The record with its place in words as `place`.
+    pub(crate) fn placed(self) -> Value {
+        let mut record = self.record;
+        record["place"] = self.place.text().into();
+        record
+    }
+}
+
+/// The template with each `{KEY}` or `{KEY/KEY}` replaced by what the record holds there: a text, or a
+/// number with commas between the thousands.
+pub(crate) fn filled(template: &str, record: &Value) -> Result<String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (key, left) = after.split_once('}').context("a key without its end")?;
+        let value = record.pointer(&format!("/{key}"));
+        text.push_str(before);
+        text.push_str(&match value.with_context(|| format!("the record has no {key}"))? {
+            Value::String(said) => said.clone(),
+            Value::Number(number) => number::grouped(number.as_f64().unwrap_or(f64::NAN)),
+            other => other.to_string(),
+        });
+        rest = left;
+    }
+    Ok(text + rest)
+}
+
+/// A table with a row a record: the heads of the columns, and a template for their cells.
+pub(crate) fn table_of(columns: &[(&str, &str)], records: &Value) -> Result<String> {
+    let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+    let row = |record| columns.iter().map(|(_, cell)| filled(cell, record)).collect();
+    let records = records.as_array().context("no list of records")?;
+    Ok(table(&heads, records.iter().map(row).collect::<Result<Vec<_>>>()?))
+}
+
+/// A table of one record: a name and a template for the figure per row.
+pub(crate) fn figures_of(what: &str, record: &Value, rows: &[(&str, &str)]) -> Result<String> {
+    let row = |&(name, figure): &(_, &str)| Ok((name, filled(figure, record)?));
+    Ok(figures(what, &rows.iter().map(row).collect::<Result<Vec<_>>>()?))
+}
+
 /// A count with commas between the thousands.
 pub(crate) fn grouped(count: u64) -> String {
-    groupcommit_lab::report::number::grouped(count as f64)
+    number::grouped(count as f64)
 }
 
 /// A table in Markdown.
 pub(crate) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let columns: Vec<(&str, &str)> = columns.iter().map(|name| (*name, "")).collect();
-    markdown::table(&Table::new("", &columns).with_rows(rows))
+    let column = |name: &&str| Column { name: (*name).to_owned(), unit: "" };
+    let columns = columns.iter().map(column).collect();
+    markdown::table(&Table { columns, rows: rows.into_iter().collect(), ..Table::default() })
 }
 
 /// A table of a figure per row.
 pub(crate) fn figures(what: &str, rows: &[(&str, String)]) -> String {
     table(&[what, ""], rows.iter().map(|(name, figure)| vec![(*name).to_owned(), figure.clone()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_is_filled_from_the_record_or_refused() {
+        let record = serde_json::json!({"a": {"n": 1_234}, "s": "text", "f": 2.6});
+        assert_eq!(filled("{a/n} of {s}, {f} s", &record).expect("filled"), "1,234 of text, 3 s");
+        assert!(filled("{b}", &record).is_err() && filled("{a", &record).is_err());
+    }
 }

@@ -37,6 +37,10 @@ fn p99(case: &Case<'_>) -> f64 {
     case.median(|m| m.latency_ms.p99)
 }
 
+fn group(case: &Case<'_>) -> String {
+    significant(case.median(|m| m.group_transactions_mean))
+}
+
 fn unserved(case: &Case<'_>) -> f64 {
     case.median(|m| m.unserved.unwrap_or_default() as f64)
 }
@@ -140,82 +144,51 @@ fn holds(kind: Loop, adaptive: &Case<'_>, best: &Case<'_>) -> String {
 }
 
 fn closed_table(cases: &[Case<'_>], pairs: &[(&Case<'_>, &Case<'_>)]) -> Table {
-    let columns = [
-        ("in flight", ""),
-        ("rows/s", ""),
-        ("range", ""),
-        ("wait p99", "ms"),
-        ("group", ""),
-        ("best fixed setting", ""),
-        ("its rows/s", ""),
-        ("its wait p99", "ms"),
-        ("rows/s × best", ""),
-        ("p99 × best", ""),
-        ("holds", ""),
-    ];
-    let row = |(adaptive, best): &(&Case<'_>, &Case<'_>)| {
-        vec![
-            grouped(adaptive.first().in_flight as f64),
-            grouped(adaptive.rate()),
-            adaptive.range(|m| m.rows_per_second),
-            significant(p99(adaptive)),
-            significant(adaptive.median(|m| m.group_transactions_mean)),
-            setting(best).to_owned(),
-            grouped(best.rate()),
-            significant(p99(best)),
-            ratio(adaptive.rate(), Some(best.rate())),
-            ratio(p99(adaptive), Some(p99(best))),
-            holds(Loop::Closed, adaptive, best),
-        ]
-    };
-    let mut table = Table::new(
-        "Closed loop: the adaptive grouping, and the fixed setting of most rows/s",
-        &columns,
+    Table::of(
+        pairs,
+        &[
+            ("in flight", "", &|(adaptive, _)| grouped(adaptive.first().in_flight as f64)),
+            ("rows/s", "", &|(adaptive, _)| grouped(adaptive.rate())),
+            ("range", "", &|(adaptive, _)| adaptive.range(|m| m.rows_per_second)),
+            ("wait p99", "ms", &|(adaptive, _)| significant(p99(adaptive))),
+            ("group", "", &|(adaptive, _)| group(adaptive)),
+            ("best fixed setting", "", &|(_, best)| setting(best).to_owned()),
+            ("its rows/s", "", &|(_, best)| grouped(best.rate())),
+            ("its wait p99", "ms", &|(_, best)| significant(p99(best))),
+            ("rows/s × best", "", &|(adaptive, best)| ratio(adaptive.rate(), Some(best.rate()))),
+            ("p99 × best", "", &|(adaptive, best)| ratio(p99(adaptive), Some(p99(best)))),
+            ("holds", "", &|(adaptive, best)| holds(Loop::Closed, adaptive, best)),
+        ],
     )
-    .with_rows(pairs.iter().map(row));
-    table.notes = notes(cases);
-    table.with_note(format!(
+    .with_caption("Closed loop: the adaptive grouping, and the fixed setting of most rows/s")
+    .with_notes(notes(cases))
+    .with_note(format!(
         "× best: the quotient of the two medians in the row. holds: at least {THROUGHPUT_LEAST} of the rows/s \
          at no more than {WAIT_MOST} of the p99 wait."
     ))
 }
 
 fn open_table(cases: &[Case<'_>], pairs: &[(&Case<'_>, &Case<'_>)]) -> Table {
-    let columns = [
-        ("load", "%"),
-        ("arrivals/s", ""),
-        ("wait p50", "ms"),
-        ("wait p99", "ms"),
-        ("group", ""),
-        ("left", ""),
-        ("best fixed setting", ""),
-        ("its wait p99", "ms"),
-        ("its left", ""),
-        ("p99 × best", ""),
-        ("holds", ""),
-    ];
-    let row = |(adaptive, best): &(&Case<'_>, &Case<'_>)| {
-        vec![
-            significant(Loop::Open.load(adaptive)),
-            grouped(adaptive.median(|m| m.offered_per_second.unwrap_or_default())),
-            significant(adaptive.median(|m| m.latency_ms.p50)),
-            significant(p99(adaptive)),
-            significant(adaptive.median(|m| m.group_transactions_mean)),
-            grouped(unserved(adaptive)),
-            setting(best).to_owned(),
-            significant(p99(best)),
-            grouped(unserved(best)),
-            ratio(p99(adaptive), Some(p99(best))),
-            holds(Loop::Open, adaptive, best),
-        ]
-    };
-    let mut table = Table::new(
-        "Open loop: the adaptive grouping, and the fixed setting of the shortest p99 wait",
-        &columns,
+    let arrivals = |m: &Measurement| m.offered_per_second.unwrap_or_default();
+    Table::of(
+        pairs,
+        &[
+            ("load", "%", &|(adaptive, _)| significant(Loop::Open.load(adaptive))),
+            ("arrivals/s", "", &|(adaptive, _)| grouped(adaptive.median(arrivals))),
+            ("wait p50", "ms", &|(adaptive, _)| significant(adaptive.median(|m| m.latency_ms.p50))),
+            ("wait p99", "ms", &|(adaptive, _)| significant(p99(adaptive))),
+            ("group", "", &|(adaptive, _)| group(adaptive)),
+            ("left", "", &|(adaptive, _)| grouped(unserved(adaptive))),
+            ("best fixed setting", "", &|(_, best)| setting(best).to_owned()),
+            ("its wait p99", "ms", &|(_, best)| significant(p99(best))),
+            ("its left", "", &|(_, best)| grouped(unserved(best))),
+            ("p99 × best", "", &|(adaptive, best)| ratio(p99(adaptive), Some(p99(best)))),
+            ("holds", "", &|(adaptive, best)| holds(Loop::Open, adaptive, best)),
+        ],
     )
-    .with_rows(pairs.iter().map(row));
-    table.notes = notes(cases);
-    table.with_note(format!(
+    .with_caption("Open loop: the adaptive grouping, and the fixed setting of the shortest p99 wait")
+    .with_notes(notes(cases))
+    .with_note(format!(
         "load: share of the measured capacity. left: arrivals that could not be submitted in time; with any, \
          waits are lower bounds. p99 × best: the quotient of the two medians in the row. holds: no more than {WAIT_MOST} of the p99 wait, and no more left."
     ))

@@ -65,38 +65,26 @@ fn table(cases: &[Case<'_>]) -> Table {
     let plain = baseline(cases);
     let reference = plain.map(|case| case.median(rate));
     let (against, meaning) = against(plain, "operations/s");
-    let columns = [
-        ("condition", ""),
-        ("in flight", ""),
-        ("opera\u{ad}tions/s", ""),
-        ("range", ""),
-        (&*against, ""),
-        ("wall", "µs"),
-        ("user", "µs"),
-        ("system", "µs"),
-        ("write p50", "ms"),
-        ("write p99", "ms"),
-    ];
-    let row = |case: &Case<'_>| {
-        vec![
-            case.name(cases),
-            grouped(case.first().in_flight as f64),
-            grouped(case.median(rate)),
-            case.range(rate),
-            ratio(case.median(rate), reference),
-            significant(case.median(wall_us)),
-            significant(case.median(|m| m.cpu_user_seconds * 1e6 / operations(m))),
-            significant(case.median(|m| m.cpu_system_seconds * 1e6 / operations(m))),
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
-        ]
-    };
-    let mut table = Table::new("", &columns).with_rows(cases.iter().map(row));
-    table.notes = notes(cases);
-    table.notes.push(meaning);
-    table.with_note(
-        "wall, user, system: time per operation. write: what a caller waits for a write.",
+    let user_us = |m: &Measurement| m.cpu_user_seconds * 1e6 / operations(m);
+    let system_us = |m: &Measurement| m.cpu_system_seconds * 1e6 / operations(m);
+    Table::of(
+        cases,
+        &[
+            ("condition", "", &|case| case.name(cases)),
+            ("in flight", "", &|case| grouped(case.first().in_flight as f64)),
+            ("opera\u{ad}tions/s", "", &|case| grouped(case.median(rate))),
+            ("range", "", &|case| case.range(rate)),
+            (&against, "", &|case| ratio(case.median(rate), reference)),
+            ("wall", "µs", &|case| significant(case.median(wall_us))),
+            ("user", "µs", &|case| significant(case.median(user_us))),
+            ("system", "µs", &|case| significant(case.median(system_us))),
+            ("write p50", "ms", &|case| significant(case.median(|m| m.latency_ms.p50))),
+            ("write p99", "ms", &|case| significant(case.median(|m| m.latency_ms.p99))),
+        ],
     )
+    .with_notes(notes(cases))
+    .with_note(meaning)
+    .with_note("wall, user, system: time per operation. write: what a caller waits for a write.")
 }
 
 fn chart(cases: &[Case<'_>]) -> Chart {

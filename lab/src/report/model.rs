@@ -123,24 +123,31 @@ pub struct Column {
     pub unit: &'static str,
 }
 
+/// A column of rows of `R`: its name, its unit, and what its cells show.
+type Cells<'a, R> = (&'a str, &'static str, &'a dyn Fn(&R) -> String);
+
 impl Table {
-    /// A table whose columns are given as `name` or `name, unit`.
-    #[must_use]
-    pub fn new<S: AsRef<str>>(caption: &str, columns: &[(S, &'static str)]) -> Self {
-        let column =
-            |(name, unit): &(S, &'static str)| Column { name: name.as_ref().to_owned(), unit };
+    /// A table with a row for each of `rows`.
+    pub fn of<R>(rows: impl IntoIterator<Item = R>, columns: &[Cells<'_, R>]) -> Self {
+        let head = |&(name, unit, _): &Cells<'_, R>| Column { name: name.to_owned(), unit };
+        let row = |row| columns.iter().map(|(_, _, cell)| cell(&row)).collect();
         Self {
-            caption: caption.to_owned(),
-            columns: columns.iter().map(column).collect(),
+            columns: columns.iter().map(head).collect(),
+            rows: rows.into_iter().map(row).collect(),
             ..Self::default()
         }
     }
 
-    /// With these rows.
+    /// With a caption.
     #[must_use]
-    pub fn with_rows(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
-        self.rows = rows.into_iter().collect();
-        self
+    pub fn with_caption(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
+
+    /// With these notes.
+    #[must_use]
+    pub fn with_notes(self, notes: Vec<String>) -> Self {
+        Self { notes, ..self }
     }
 
     /// With one more note.

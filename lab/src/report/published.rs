@@ -4,29 +4,57 @@ use crate::condition::Condition;
 use crate::measurement::Measurement;
 use crate::report::case::Case;
 use crate::report::mixed::{cpu_us, wall_us};
-use crate::report::model::Table;
-use crate::report::number::{grouped, significant};
+use crate::report::model::{Column, Table};
+use crate::report::number::{grouped, optional};
 
 /// Threads with which `RavenDB` published its merged figure.
 const MERGED_THREADS: usize = 25;
 
 /// Why the two columns are not divided.
-pub(super) const OTHER_MACHINE: &str = "Published figures are from another machine and another database, so no ratio is made. The table shows \
+const OTHER_MACHINE: &str = "Published figures are from another machine and another database, so no ratio is made. The table shows \
      whether the experiment has the same shape here.";
 
 /// A published figure: what it is, as published, and ours.
 type Figure = (&'static str, &'static str, Option<f64>);
 
 fn table(source: &str, figures: Vec<Figure>) -> Table {
-    let row = |(what, published, here): Figure| {
-        vec![what.to_owned(), published.to_owned(), significant(here.unwrap_or(f64::NAN))]
-    };
-    Table::new(
-        &format!("Beside the publication ({source})"),
-        &[("figure", ""), ("published", ""), ("here", "")],
+    Table::of(
+        figures,
+        &[
+            ("figure", "", &|(what, _, _)| (*what).to_owned()),
+            ("published", "", &|(_, published, _)| (*published).to_owned()),
+            ("here", "", &|(_, _, here)| optional(*here)),
+        ],
     )
-    .with_rows(figures.into_iter().map(row))
+    .with_caption(format!("Beside the publication ({source})"))
     .with_note(OTHER_MACHINE)
+}
+
+/// Four published figures of a condition, and ours.
+pub(super) struct Beside {
+    pub(super) condition: Condition,
+    pub(super) setting: &'static str,
+    pub(super) published: [&'static str; 4],
+    pub(super) here: [Option<f64>; 4],
+}
+
+/// A table of published figures, each with ours behind it: the heads of the setting and of the figures.
+pub(super) fn beside(heads: [&str; 5], units: [&'static str; 4], rows: &[Beside]) -> Table {
+    let mut table = Table::of(
+        rows,
+        &[
+            ("condition", "", &|row| row.condition.to_string()),
+            (heads[0], "", &|row| row.setting.to_owned()),
+        ],
+    );
+    for (index, (head, unit)) in heads[1..].iter().zip(units).enumerate() {
+        let published = Column { name: format!("published {head}"), unit };
+        table.columns.extend([published, Column { name: "here".to_owned(), unit }]);
+        for (cells, row) in table.rows.iter_mut().zip(rows) {
+            cells.extend([row.published[index].to_owned(), optional(row.here[index])]);
+        }
+    }
+    table.with_note(OTHER_MACHINE)
 }
 
 const DATALEVIN: &str = "Datalevin, February 2025; 6 cores of 2016, SATA SSD";

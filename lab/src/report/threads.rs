@@ -95,36 +95,23 @@ fn table(cases: &[Case<'_>]) -> Table {
     let name = cases.iter().find(|case| case.first().is_reference_of_threads());
     let name = name.map_or("", |case| case.condition().name());
     let against = format!("× {name}");
-    let columns = [
-        ("condition", ""),
-        ("threads", ""),
-        ("rows/s", ""),
-        ("range", ""),
-        (&*against, ""),
-        ("wait p50", "ms"),
-        ("wait p99", "ms"),
-        ("longest wait", "ms"),
-        ("group", ""),
-    ];
-    let row = |case: &Case<'_>| {
-        let first = case.first();
-        vec![
-            first.condition.to_string(),
-            grouped(first.threads as f64),
-            grouped(case.rate()),
-            case.range(|m| m.rows_per_second),
-            ratio(case.rate(), reference(cases, first.threads).map(Case::rate)),
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
-            significant(case.median(|m| m.latency_ms.max)),
-            significant(case.median(|m| m.group_transactions_mean)),
-        ]
-    };
-    let sorted = by(cases, |case| case.first().threads);
-    let mut table =
-        Table::new("", &columns).with_rows(sorted.iter().flat_map(|(_, own)| own).map(row));
-    table.notes = notes(cases);
-    table.with_note(format!(
+    let reference = |case: &Case<'_>| reference(cases, case.first().threads).map(Case::rate);
+    Table::of(
+        by(cases, |case| case.first().threads).iter().flat_map(|(_, own)| own),
+        &[
+            ("condition", "", &|case| case.condition().to_string()),
+            ("threads", "", &|case| grouped(case.first().threads as f64)),
+            ("rows/s", "", &|case| grouped(case.rate())),
+            ("range", "", &|case| case.range(|m| m.rows_per_second)),
+            (&against, "", &|case| ratio(case.rate(), reference(case))),
+            ("wait p50", "ms", &|case| significant(case.median(|m| m.latency_ms.p50))),
+            ("wait p99", "ms", &|case| significant(case.median(|m| m.latency_ms.p99))),
+            ("longest wait", "ms", &|case| significant(case.median(|m| m.latency_ms.max))),
+            ("group", "", &|case| significant(case.median(|m| m.group_transactions_mean))),
+        ],
+    )
+    .with_notes(notes(cases))
+    .with_note(format!(
         "{against}: rows/s divided by those of `{name}` with as many threads. More is better. group: \
          transactions per commit."
     ))

@@ -6,7 +6,7 @@ use crate::report::Spec;
 use crate::report::case::{Case, Setup, notes};
 use crate::report::model::{Axis, Body, Chart, Item, Plot, Row, Scale, Table};
 use crate::report::number::{grouped, optional, ratio, significant};
-use crate::report::published::OTHER_MACHINE;
+use crate::report::published::{Beside, beside};
 use crate::setting::Benchmark;
 
 pub(super) const SPEC: Spec = Spec {
@@ -108,65 +108,46 @@ fn chart(cases: &[Case<'_>]) -> Chart {
 }
 
 fn table(cases: &[Case<'_>]) -> Table {
-    let columns = [
-        ("condition", ""),
-        ("benchmark", ""),
-        ("MB/s", ""),
-        ("range", ""),
-        ("rows/s", ""),
-        ("× no-wal", ""),
-        ("mean wait", "µs"),
-        ("space", ""),
-        ("written", ""),
-        ("log write", "s"),
-        ("log flush", "s"),
-    ];
-    let row = |benchmark: Benchmark, case: &Case<'_>| {
-        let written = figure(case, |wal| wal.write_amplification);
-        let tables = figure(case, |wal| wal.table_write_amplification);
-        vec![
-            case.name(&[]),
-            benchmark.name().to_owned(),
-            significant(case.median(megabytes)),
-            case.range(megabytes),
-            grouped(case.rate()),
-            ratio(case.rate(), find(cases, Condition::NoWal, benchmark).map(Case::rate)),
-            significant(case.median(wait_us)),
-            optional(figure(case, |wal| wal.space_amplification)),
-            written.map_or_else(
-                || optional(None),
-                |all| format!("{} ({})", significant(all), optional(tables)),
-            ),
-            optional(per_million(case, |wal| wal.log_write_seconds)),
-            optional(per_million(case, |wal| wal.log_flush_seconds)),
-        ]
-    };
     let rows = Benchmark::ALL
         .into_iter()
         .flat_map(|benchmark| of_benchmark(cases, benchmark).map(move |case| (benchmark, case)));
-    let mut table =
-        Table::new("", &columns).with_rows(rows.map(|(benchmark, case)| row(benchmark, case)));
-    table.notes = notes(cases);
-    table.with_note(
+    let no_wal = |benchmark| find(cases, Condition::NoWal, benchmark).map(Case::rate);
+    let written = |case: &Case<'_>| {
+        let tables = figure(case, |wal| wal.table_write_amplification);
+        figure(case, |wal| wal.write_amplification).map_or_else(
+            || optional(None),
+            |all| format!("{} ({})", significant(all), optional(tables)),
+        )
+    };
+    Table::of(
+        rows,
+        &[
+            ("condition", "", &|(_, case)| case.name(&[])),
+            ("benchmark", "", &|(benchmark, _)| benchmark.name().to_owned()),
+            ("MB/s", "", &|(_, case)| significant(case.median(megabytes))),
+            ("range", "", &|(_, case)| case.range(megabytes)),
+            ("rows/s", "", &|(_, case)| grouped(case.rate())),
+            ("× no-wal", "", &|(benchmark, case)| ratio(case.rate(), no_wal(*benchmark))),
+            ("mean wait", "µs", &|(_, case)| significant(case.median(wait_us))),
+            ("space", "", &|(_, case)| optional(figure(case, |wal| wal.space_amplification))),
+            ("written", "", &|(_, case)| written(case)),
+            ("log write", "s", &|(_, case)| {
+                optional(per_million(case, |wal| wal.log_write_seconds))
+            }),
+            ("log flush", "s", &|(_, case)| {
+                optional(per_million(case, |wal| wal.log_flush_seconds))
+            }),
+        ],
+    )
+    .with_notes(notes(cases))
+    .with_note(
         "MB: 1,048,576 bytes of keys and values. × no-wal: rows/s divided by those of `no-wal` in the same \
          benchmark. More is better.",
     )
 }
 
 fn published(cases: &[Case<'_>]) -> Table {
-    let columns = [
-        ("condition", ""),
-        ("benchmark", ""),
-        ("published MB/s", ""),
-        ("here", ""),
-        ("published space", ""),
-        ("here", ""),
-        ("published written", ""),
-        ("here", ""),
-        ("published wait", "µs"),
-        ("here", "µs"),
-    ];
-    let row = |(condition, benchmark, published): (Condition, Benchmark, [&str; 4])| {
+    let rows = PUBLISHED.map(|(condition, benchmark, published)| {
         let case = find(cases, condition, benchmark);
         let here = [
             case.map(|case| case.median(megabytes)),
@@ -174,15 +155,10 @@ fn published(cases: &[Case<'_>]) -> Table {
             case.and_then(|case| figure(case, |wal| wal.table_write_amplification)),
             case.map(|case| case.median(wait_us)),
         ];
-        let mut row = vec![condition.to_string(), benchmark.name().to_owned()];
-        for (published, here) in published.into_iter().zip(here) {
-            row.extend([published.to_owned(), optional(here)]);
-        }
-        row
-    };
-    Table::new("Beside the publication (mean of 10 runs)", &columns)
-        .with_rows(PUBLISHED.map(row))
-        .with_note(OTHER_MACHINE)
+        Beside { condition, setting: benchmark.name(), published, here }
+    });
+    beside(["benchmark", "MB/s", "space", "written", "wait"], ["", "", "", "µs"], &rows)
+        .with_caption("Beside the publication (mean of 10 runs)")
         .with_note(
             "The published write amplification does not count the log, so ours does not either.",
         )

@@ -6,7 +6,7 @@ use crate::report::Spec;
 use crate::report::case::{Case, Setup, notes};
 use crate::report::model::{Axis, Body, Chart, Item, Plot, Row, Scale, Table};
 use crate::report::number::{grouped, optional, ratio, significant};
-use crate::report::published::OTHER_MACHINE;
+use crate::report::published::{Beside, beside};
 use crate::setting::{Queries, WebLoad};
 
 pub(super) const SPEC: Spec = Spec {
@@ -113,74 +113,48 @@ fn chart(cases: &[Case<'_>], settings: &[String]) -> Chart {
 }
 
 fn table(cases: &[Case<'_>], settings: &[String]) -> Table {
-    let columns = [
-        ("condition", ""),
-        ("load", ""),
-        ("requests", ""),
-        ("min", "ms"),
-        ("median", "ms"),
-        ("mean", "ms"),
-        ("p99", "ms"),
-        ("max", "ms"),
-        ("median × blocking", ""),
-        ("important part", "ms"),
-        ("connec\u{ad}tions", ""),
-    ];
-    let row = |setting: &String, case: &Case<'_>| {
-        let blocking = find(cases, Condition::Blocking, setting).map(|case| case.median(p50));
-        let peak = case.repeats().iter().filter_map(|m| m.connections_peak).max();
-        vec![
-            case.condition().to_string(),
-            setting.clone(),
-            grouped(case.median(|m| m.rows as f64)),
-            significant(case.median(least_ms)),
-            significant(case.median(p50)),
-            significant(case.median(|m| m.latency_ms.mean)),
-            significant(case.median(|m| m.latency_ms.p99)),
-            significant(case.median(|m| m.latency_ms.max)),
-            ratio(case.median(p50), blocking),
-            significant(case.median(|m| m.read_latency_ms.map_or(f64::NAN, |first| first.p50))),
-            grouped(peak.map_or(f64::NAN, |peak| peak as f64)),
-        ]
-    };
-    let rows = settings.iter().flat_map(|setting| {
-        let own = cases.iter().filter(move |case| case.first().setting.as_deref() == Some(setting));
-        own.map(move |case| row(setting, case))
+    let is_of = |case: &&Case<'_>, load: &String| case.first().setting.as_ref() == Some(load);
+    let rows = settings.iter().flat_map(|load| {
+        cases.iter().filter(move |case| is_of(case, load)).map(move |case| (load, case))
     });
-    let mut table = Table::new("", &columns).with_rows(rows);
-    table.notes = notes(cases);
-    table.with_note(
+    let blocking = |load: &str| find(cases, Condition::Blocking, load).map(|case| case.median(p50));
+    let peak = |case: &Case<'_>| case.repeats().iter().filter_map(|m| m.connections_peak).max();
+    let important = |m: &Measurement| m.read_latency_ms.map_or(f64::NAN, |first| first.p50);
+    Table::of(
+        rows,
+        &[
+            ("condition", "", &|(_, case)| case.condition().to_string()),
+            ("load", "", &|(load, _)| (*load).clone()),
+            ("requests", "", &|(_, case)| grouped(case.median(|m| m.rows as f64))),
+            ("min", "ms", &|(_, case)| significant(case.median(least_ms))),
+            ("median", "ms", &|(_, case)| significant(case.median(p50))),
+            ("mean", "ms", &|(_, case)| significant(case.median(|m| m.latency_ms.mean))),
+            ("p99", "ms", &|(_, case)| significant(case.median(|m| m.latency_ms.p99))),
+            ("max", "ms", &|(_, case)| significant(case.median(|m| m.latency_ms.max))),
+            ("median × blocking", "", &|(load, case)| ratio(case.median(p50), blocking(load))),
+            ("important part", "ms", &|(_, case)| significant(case.median(important))),
+            ("connec\u{ad}tions", "", &|(_, case)| {
+                grouped(peak(case).map_or(f64::NAN, |peak| peak as f64))
+            }),
+        ],
+    )
+    .with_notes(notes(cases))
+    .with_note(
         "min to max: until all of a request is answered. median × blocking: divided by the median of `blocking` \
          under the same load; less is better. important part: median. connections: the most seen at once.",
     )
 }
 
 fn published(cases: &[Case<'_>]) -> Table {
-    let columns = [
-        ("condition", ""),
-        ("load", ""),
-        ("published min", "ms"),
-        ("here", "ms"),
-        ("published median", "ms"),
-        ("here", "ms"),
-        ("published mean", "ms"),
-        ("here", "ms"),
-        ("published max", "ms"),
-        ("here", "ms"),
-    ];
-    let row = |(condition, load, published): (Condition, WebLoad, [&str; 4])| {
+    let figures: [fn(&Measurement) -> f64; 4] =
+        [least_ms, p50, |m| m.latency_ms.mean, |m| m.latency_ms.max];
+    let rows = PUBLISHED.map(|(condition, load, published)| {
         let case = Queries::ALL.into_iter().find_map(|q| find(cases, condition, &load.label(q)));
-        let here: [fn(&Measurement) -> f64; 4] =
-            [least_ms, p50, |m| m.latency_ms.mean, |m| m.latency_ms.max];
-        let mut row = vec![condition.to_string(), load.name().to_owned()];
-        for (published, here) in published.into_iter().zip(here) {
-            row.extend([published.to_owned(), optional(case.map(|case| case.median(here)))]);
-        }
-        row
-    };
-    Table::new("Beside the publication (Akka Async SQL over ADBCJ, MySQL)", &columns)
-        .with_rows(PUBLISHED.map(row))
-        .with_note(OTHER_MACHINE)
+        let here = figures.map(|figure| case.map(|case| case.median(figure)));
+        Beside { condition, setting: load.name(), published, here }
+    });
+    beside(["load", "min", "median", "mean", "max"], ["ms"; 4], &rows)
+        .with_caption("Beside the publication (Akka Async SQL over ADBCJ, MySQL)")
         .with_note(
             "The published asynchronous client stands beside `groupcommit`. Under high load the published bridge \
              opened too many connections and crashed; this one is bounded.",

@@ -168,38 +168,24 @@ fn table(cases: &[Case<'_>], by_batch: &[(usize, Vec<Case<'_>>)]) -> Table {
     let baseline = baseline(cases);
     let reference = baseline.map(Case::rate);
     let (against, meaning) = against(baseline, "rows/s");
-    let row = |case: &Case<'_>| {
-        let first = case.first();
-        let star = if first.durable { "" } else { " *" };
-        vec![
-            format!("{}{star}", first.condition),
-            grouped(first.batch as f64),
-            grouped(first.in_flight as f64),
-            grouped(case.median(effective)),
-            grouped(case.rate()),
-            case.range(|m| m.rows_per_second),
-            ratio(case.rate(), reference),
-            significant(case.median(|m| m.latency_ms.p50)),
-            significant(case.median(|m| m.latency_ms.p99)),
-            significant(case.median(|m| m.group_transactions_mean)),
-        ]
-    };
-    let columns = [
-        ("condition", ""),
-        ("batch", ""),
-        ("in flight", ""),
-        ("effective rows/s", ""),
-        ("rows/s", ""),
-        ("range", ""),
-        (&*against, ""),
-        ("wait p50", "ms"),
-        ("wait p99", "ms"),
-        ("group", ""),
-    ];
-    let mut table =
-        Table::new("", &columns).with_rows(by_batch.iter().flat_map(|(_, cases)| cases).map(row));
-    table.notes = notes(cases);
-    table.notes.push(meaning);
+    let star = |case: &Case<'_>| if case.first().durable { "" } else { " *" };
+    let mut table = Table::of(
+        by_batch.iter().flat_map(|(_, cases)| cases),
+        &[
+            ("condition", "", &|case| format!("{}{}", case.condition(), star(case))),
+            ("batch", "", &|case| grouped(case.first().batch as f64)),
+            ("in flight", "", &|case| grouped(case.first().in_flight as f64)),
+            ("effective rows/s", "", &|case| grouped(case.median(effective))),
+            ("rows/s", "", &|case| grouped(case.rate())),
+            ("range", "", &|case| case.range(|m| m.rows_per_second)),
+            (&against, "", &|case| ratio(case.rate(), reference)),
+            ("wait p50", "ms", &|case| significant(case.median(|m| m.latency_ms.p50))),
+            ("wait p99", "ms", &|case| significant(case.median(|m| m.latency_ms.p99))),
+            ("group", "", &|case| significant(case.median(|m| m.group_transactions_mean))),
+        ],
+    )
+    .with_notes(notes(cases))
+    .with_note(meaning);
     table.notes.extend(cut_short(cases));
     table
 }
@@ -280,33 +266,26 @@ pub(super) fn percentiles(experiment: &str, cases: &[Case<'_>]) -> Chart {
 
 /// Effective throughput with the wait, and as published, with the completion interval.
 fn two_readings(cases: &[Case<'_>], by_batch: &[(usize, Vec<Case<'_>>)]) -> Table {
-    let row =
-        |case: &Case<'_>| {
-            vec![
-                case.name(cases),
-                grouped(case.first().batch as f64),
-                significant(case.median(|m| m.latency_ms.mean)),
-                significant(case.median(|m| m.completion_interval_ms)),
-                grouped(case.median(effective)),
-                grouped(case.median(|m| {
-                    effective_throughput_1ms(m.rows_per_second, m.completion_interval_ms)
-                })),
-            ]
-        };
-    let columns = [
-        ("condition", ""),
-        ("batch", ""),
-        ("mean wait", "ms"),
-        ("completion interval", "ms"),
-        ("effective, by the wait", "rows/s"),
-        ("effective, by the interval", "rows/s"),
-    ];
-    Table::new("Both readings of latency", &columns)
-        .with_rows(by_batch.iter().flat_map(|(_, cases)| cases).map(row))
-        .with_note(format!(
-            "Effective throughput at {TARGET_LATENCY_MS} ms with the wait of a caller, and with the completion \
-             interval, as it was published. Nobody waits for the interval."
-        ))
+    let by_interval =
+        |m: &Measurement| effective_throughput_1ms(m.rows_per_second, m.completion_interval_ms);
+    Table::of(
+        by_batch.iter().flat_map(|(_, cases)| cases),
+        &[
+            ("condition", "", &|case| case.name(cases)),
+            ("batch", "", &|case| grouped(case.first().batch as f64)),
+            ("mean wait", "ms", &|case| significant(case.median(|m| m.latency_ms.mean))),
+            ("completion interval", "ms", &|case| {
+                significant(case.median(|m| m.completion_interval_ms))
+            }),
+            ("effective, by the wait", "rows/s", &|case| grouped(case.median(effective))),
+            ("effective, by the interval", "rows/s", &|case| grouped(case.median(by_interval))),
+        ],
+    )
+    .with_caption("Both readings of latency")
+    .with_note(format!(
+        "Effective throughput at {TARGET_LATENCY_MS} ms with the wait of a caller, and with the completion \
+         interval, as it was published. Nobody waits for the interval."
+    ))
 }
 
 #[cfg(test)]
