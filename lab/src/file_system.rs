@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use groupcommit_medium::{Mount, is_without_barriers};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
@@ -29,14 +30,18 @@ impl FileSystem {
     #[must_use]
     pub fn of(folder: &Path) -> Self {
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        find_mount(&mounts, &folder).unwrap_or_else(|| Self {
-            folder,
-            kind: "unknown".to_owned(),
+        let unknown = || Mount {
             device: "unknown".to_owned(),
-            mount_point: PathBuf::from("unknown"),
-            mount_options: "unknown".to_owned(),
-        })
+            point: "unknown".to_owned(),
+            kind: "unknown".to_owned(),
+            options: "unknown".to_owned(),
+        };
+        Self::on(folder.clone(), Mount::of(&folder).unwrap_or_else(unknown))
+    }
+
+    fn on(folder: PathBuf, mount: Mount) -> Self {
+        let Mount { device, point, kind, options } = mount;
+        Self { folder, kind, device, mount_point: point.into(), mount_options: options }
     }
 
     /// Why figures measured here say little about durable storage; `None` on an ordinary disk.
@@ -55,56 +60,12 @@ impl FileSystem {
                     self.kind
                 ))
             }
-            _ if self
-                .mount_options
-                .split(',')
-                .any(|option| matches!(option, "nobarrier" | "barrier=0")) =>
-            {
-                Some(format!(
-                    "{folder} is mounted without write barriers: a flush does not survive a power cut."
-                ))
-            }
+            _ if is_without_barriers(&self.mount_options) => Some(format!(
+                "{folder} is mounted without write barriers: a flush does not survive a power cut."
+            )),
             _ => None,
         }
     }
-}
-
-/// Finds the mount that holds `folder` in the text of `/proc/self/mountinfo`: the longest mount
-/// point, and among equals the last, which covers the others.
-fn find_mount(mounts: &str, folder: &Path) -> Option<FileSystem> {
-    mounts
-        .lines()
-        .filter_map(parse_mount)
-        .filter(|mount| folder.starts_with(&mount.mount_point))
-        .max_by_key(|mount| mount.mount_point.components().count())
-        .map(|mount| FileSystem { folder: folder.to_owned(), ..mount })
-}
-
-/// `36 35 98:0 /root /mount rw,noatime master:1 - ext4 /dev/vda rw,errors=continue`
-fn parse_mount(line: &str) -> Option<FileSystem> {
-    let (mount, file_system) = line.split_once(" - ")?;
-    let mut mount = mount.split(' ').skip(4);
-    let (mount_point, options) = (mount.next()?, mount.next()?);
-    let mut file_system = file_system.split(' ');
-    let (kind, device) = (file_system.next()?, file_system.next()?);
-    let mut all: Vec<&str> = options.split(',').collect();
-    for option in file_system.next().unwrap_or_default().split(',') {
-        if !option.is_empty() && !all.contains(&option) {
-            all.push(option);
-        }
-    }
-    Some(FileSystem {
-        folder: PathBuf::new(),
-        kind: kind.to_owned(),
-        device: unescape(device),
-        mount_point: PathBuf::from(unescape(mount_point)),
-        mount_options: all.join(","),
-    })
-}
-
-/// Undoes the octal escapes of blanks, tabs, line ends and backslashes.
-fn unescape(field: &str) -> String {
-    field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
 /// Waits until what was written before has reached the disk, so that nobody pays for it later.
@@ -124,36 +85,16 @@ pub(crate) fn settle(folder: &Path) -> Result<(), LabError> {
 mod tests {
     use super::*;
 
-    const MOUNTS: &str = "\
-21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro
-22 21 0:20 / /tmp rw,nosuid - tmpfs tmpfs rw,size=100k
-23 21 254:16 / /srv/my\\040data rw,noatime - xfs /dev/vdb rw,nobarrier
-24 21 254:32 / /srv ro - ext4 /dev/vdc ro
-";
-
-    #[test]
-    fn the_innermost_mount_is_found() {
-        let root = find_mount(MOUNTS, Path::new("/home/a")).expect("the root");
-        assert_eq!((root.kind.as_str(), root.device.as_str()), ("ext4", "/dev/vda"));
-        assert_eq!(root.mount_options, "rw,relatime,errors=remount-ro");
-        let data = find_mount(MOUNTS, Path::new("/srv/my data/x")).expect("the data disk");
-        assert_eq!(data.device, "/dev/vdb");
-        assert_eq!(data.folder, Path::new("/srv/my data/x"));
-        let similar = find_mount(MOUNTS, Path::new("/tmpx")).expect("not /tmp");
-        assert_eq!(similar.kind, "ext4");
-    }
-
     #[test]
     fn memory_and_missing_barriers_are_warned_of() {
-        let warning =
-            |folder: &str| find_mount(MOUNTS, Path::new(folder)).expect("a mount").warning();
-        assert!(warning("/tmp/x").expect("warns").contains("a flush means nothing"));
-        assert!(warning("/srv/my data").expect("warns").contains("barriers"));
-        assert_eq!(warning("/srv"), None);
-    }
-
-    #[test]
-    fn an_unreadable_table_of_mounts_is_unknown() {
-        assert_eq!(find_mount("nonsense\n", Path::new("/")), None);
+        let warning = |kind: &str, options: &str| {
+            let (kind, options) = (kind.to_owned(), options.to_owned());
+            let mount =
+                Mount { device: "/dev/vda".to_owned(), point: "/".to_owned(), kind, options };
+            FileSystem::on("/srv".into(), mount).warning()
+        };
+        assert!(warning("tmpfs", "rw").expect("warns").contains("a flush means nothing"));
+        assert!(warning("xfs", "rw,nobarrier").expect("warns").contains("barriers"));
+        assert_eq!(warning("ext4", "rw"), None);
     }
 }

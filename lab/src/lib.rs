@@ -44,6 +44,8 @@ pub mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub mod quality;
+#[cfg(feature = "_remote")]
+mod remote;
 pub mod report;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;

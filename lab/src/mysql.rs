@@ -1,21 +1,13 @@
-//! MySQL and MariaDB in the lab: the engine's transactions as plain data, and their asynchronous
-//! client.
+//! MySQL and MariaDB in the lab, and their asynchronous client.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use groupcommit::mysql::mysql_async::{
     Conn, Opts, OptsBuilder, Params, Row, prelude::Queryable as _,
 };
-use groupcommit::mysql::{Database, Error, Statement, Transaction};
-use groupcommit::sqlite::Formation;
 
-use crate::adapter::{Adapter, Counted};
-use crate::client::Client;
 use crate::error::Cause;
-use crate::server::{self, Dialect, PlainServer, with_first_host};
-use crate::workload::Batch;
+use crate::remote::{Client, Dialect};
 
 /// A connection; it keeps its prepared statements itself.
 pub(crate) struct MysqlClient(Conn);
@@ -51,29 +43,38 @@ pub(crate) enum Mysql {}
 
 impl Dialect for Mysql {
     type Client = MysqlClient;
-    const CREATE_TABLE: &'static str =
-        "CREATE TABLE IF NOT EXISTS t (k BIGINT PRIMARY KEY, v TEXT NOT NULL)";
-    const INSERT: &'static str = "INSERT INTO t (k, v) VALUES (?, ?)";
+    type Protocol = groupcommit::mysql::MySql;
+
+    fn insert() -> &'static Arc<str> {
+        static INSERT: LazyLock<Arc<str>> =
+            LazyLock::new(|| "INSERT INTO t (k, v) VALUES (?, ?)".into());
+        &INSERT
+    }
 }
 
-impl Adapter for Mysql {
-    type Plain = PlainServer<Self>;
-    type Database = Database;
-    type Error = Error;
+/// The URL with the first of its hosts alone: the one that the engine writes to, and so the one that a
+/// client without a list of hosts is to be measured on.
+fn with_first_host(url: &str) -> String {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after_scheme..].find(['/', '?']).map_or(url.len(), |at| after_scheme + at);
+    // A name or a password may hold a comma, too.
+    let hosts = url[after_scheme..end].rfind('@').map_or(after_scheme, |at| after_scheme + at + 1);
+    let first = url[hosts..end].split(',').next().unwrap_or_default();
+    format!("{}{first}{}", &url[..hosts], &url[end..])
+}
 
-    fn open(path: &Path, formation: Formation, _: Duration) -> Result<Database, Cause> {
-        server::create_table::<Self>(path)?;
-        Ok(Database::options().formation(formation).open(server::url(path))?)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn write(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), Error> {
-        static INSERT: LazyLock<Arc<str>> = LazyLock::new(|| Mysql::INSERT.into());
-        let insert =
-            |(key, value): (i64, &str)| Statement::new(INSERT.clone(), [key.into(), value.into()]);
-        tx.plan(&batch.rows().map(insert).collect()).map(drop)
-    }
-
-    fn count_rows(path: &Path) -> Result<Counted, Cause> {
-        server::count_rows(path)
+    #[test]
+    fn of_several_hosts_the_first_is_left() {
+        for (url, first) in [
+            ("mysql://a:b,c@h:1,i:2,j:3/d?x=1,2", "mysql://a:b,c@h:1/d?x=1,2"),
+            ("mysql://h,i", "mysql://h"),
+            ("mysql://root@h:1/d", "mysql://root@h:1/d"),
+        ] {
+            assert_eq!(with_first_host(url), first);
+        }
     }
 }

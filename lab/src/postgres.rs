@@ -1,19 +1,12 @@
-//! PostgreSQL in the lab: the engine's transactions as plain data, and its asynchronous client.
+//! PostgreSQL in the lab, and its asynchronous client.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use groupcommit::postgres::tokio_postgres::{self, NoTls, types::ToSql};
-use groupcommit::postgres::{Database, Error, Statement, Transaction};
-use groupcommit::sqlite::Formation;
 
-use crate::adapter::{Adapter, Counted};
-use crate::client::Client;
 use crate::error::Cause;
-use crate::server::{self, Dialect, PlainServer};
-use crate::workload::Batch;
+use crate::remote::{Client, Dialect};
 
 /// A connection and its prepared statements.
 pub(crate) struct PostgresClient {
@@ -52,29 +45,11 @@ pub(crate) enum Postgres {}
 
 impl Dialect for Postgres {
     type Client = PostgresClient;
-    const CREATE_TABLE: &'static str =
-        "CREATE TABLE IF NOT EXISTS t (k bigint PRIMARY KEY, v text NOT NULL)";
-    const INSERT: &'static str = "INSERT INTO t (k, v) VALUES ($1, $2)";
-}
+    type Protocol = groupcommit::postgres::Postgres;
 
-impl Adapter for Postgres {
-    type Plain = PlainServer<Self>;
-    type Database = Database;
-    type Error = Error;
-
-    fn open(path: &Path, formation: Formation, _: Duration) -> Result<Database, Cause> {
-        server::create_table::<Self>(path)?;
-        Ok(Database::options().formation(formation).open(server::url(path))?)
-    }
-
-    fn write(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), Error> {
-        static INSERT: LazyLock<Arc<str>> = LazyLock::new(|| Postgres::INSERT.into());
-        let insert =
-            |(key, value): (i64, &str)| Statement::new(INSERT.clone(), [key.into(), value.into()]);
-        tx.plan(&batch.rows().map(insert).collect()).map(drop)
-    }
-
-    fn count_rows(path: &Path) -> Result<Counted, Cause> {
-        server::count_rows(path)
+    fn insert() -> &'static Arc<str> {
+        static INSERT: LazyLock<Arc<str>> =
+            LazyLock::new(|| "INSERT INTO t (k, v) VALUES ($1, $2)".into());
+        &INSERT
     }
 }

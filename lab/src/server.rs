@@ -1,97 +1,14 @@
-//! Servers: a schema for what is measured, which is dropped at the end, and many connections that are
-//! used directly.
+//! Servers: a schema for what is measured, which is dropped at the end.
 
 use std::time::{SystemTime, UNIX_EPOCH};
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use std::{path::Path, sync::Mutex, sync::PoisonError};
 
 use groupcommit::sql::{Database, Engine, Statement, StatementsFailure, Value, without_password};
 
 use crate::error::LabError;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use crate::{
-    adapter::{Counted, Plain},
-    client::{Blocking as _, Client, Lane},
-    error::Cause,
-    setting::Setting,
-    workload::Batch,
-};
-
-/// In which words a server writes rows, and with which client.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) trait Dialect: Send + Sync + 'static {
-    type Client: Client;
-    const CREATE_TABLE: &'static str;
-    const INSERT: &'static str;
-}
-
-/// The URL that stands for a path.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) fn url(path: &Path) -> &str {
-    path.to_str().unwrap_or_default()
-}
-
-/// Creates the table of the experiments.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) fn create_table<D: Dialect>(path: &Path) -> Result<(), Cause> {
-    Lane::<D::Client>::connect(url(path))?.run(D::CREATE_TABLE, &[], None).map(drop)
-}
-
-/// Counts the rows of the table.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) fn count_rows(path: &Path) -> Result<Counted, Cause> {
-    let database = Database::connect(url(path))?;
-    let count = |sql: String| match database
-        .read(&Statement::new(sql, []))?
-        .rows
-        .first()
-        .map(|row| &row[0])
-    {
-        Some(&Value::Int(count)) => Ok(count),
-        other => Err(Cause::from(format!("the server answered {other:?}"))),
-    };
-    let rows = count("SELECT count(*) FROM t".to_owned())?.cast_unsigned();
-    // The sum of integers is not one.
-    let key_sum =
-        count(format!("SELECT CAST(coalesce(sum(k), 0) AS {}) FROM t", integer(&database)))?;
-    database.close()?;
-    Ok(Counted { rows, key_sum: key_sum.into() })
-}
 
 /// The type that a sum of integers is cast to.
 pub(crate) fn integer(database: &Database) -> &'static str {
     if database.engine() == Engine::Mysql { "SIGNED" } else { "BIGINT" }
-}
-
-/// A connection for each thread, used directly.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) struct PlainServer<D: Dialect> {
-    connections: Vec<Mutex<Lane<D::Client>>>,
-}
-
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-impl<D: Dialect> Plain for PlainServer<D> {
-    fn open(path: &Path, setting: &Setting) -> Result<Self, Cause> {
-        create_table::<D>(path)?;
-        let connect = |_| Lane::connect(url(path)).map(Mutex::new);
-        Ok(Self { connections: (0..setting.threads).map(connect).collect::<Result<_, _>>()? })
-    }
-
-    fn write(&self, thread: usize, batch: &Batch) -> Result<(), Cause> {
-        let lane = &self.connections[thread % self.connections.len()];
-        let lane = &mut *lane.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_alone = batch.len() == 1;
-        if !is_alone {
-            lane.run("BEGIN", &[], None)?;
-        }
-        for (key, value) in batch.rows() {
-            lane.run(D::INSERT, &[key], Some(value))?;
-        }
-        if !is_alone {
-            lane.run("COMMIT", &[], None)?;
-        }
-        Ok(())
-    }
 }
 
 /// A schema on a server.
@@ -195,18 +112,6 @@ fn first_text(database: &Database, sql: &str) -> Result<Option<String>, Statemen
     })
 }
 
-/// The URL with the first of its hosts alone: the one that the engine writes to, and so the one that a
-/// client without a list of hosts is to be measured on.
-#[cfg(feature = "mysql")]
-pub(crate) fn with_first_host(url: &str) -> String {
-    let after_scheme = url.find("://").map_or(0, |at| at + 3);
-    let end = url[after_scheme..].find(['/', '?']).map_or(url.len(), |at| after_scheme + at);
-    // A name or a password may hold a comma, too.
-    let hosts = url[after_scheme..end].rfind('@').map_or(after_scheme, |at| after_scheme + at + 1);
-    let first = url[hosts..end].split(',').next().unwrap_or_default();
-    format!("{}{first}{}", &url[..hosts], &url[end..])
-}
-
 /// The error of what was tried on the server at `url`.
 pub(crate) fn failed(
     action: &'static str,
@@ -230,18 +135,6 @@ mod tests {
             ("mysql://root@host?ssl-mode=required", "mysql://root@host/new?ssl-mode=required"),
         ] {
             assert_eq!(with_database(url, "new"), expected, "{url}");
-        }
-    }
-
-    #[cfg(feature = "mysql")]
-    #[test]
-    fn of_several_hosts_the_first_is_left() {
-        for (url, first) in [
-            ("mysql://a:b,c@h:1,i:2,j:3/d?x=1,2", "mysql://a:b,c@h:1/d?x=1,2"),
-            ("mysql://h,i", "mysql://h"),
-            ("mysql://root@h:1/d", "mysql://root@h:1/d"),
-        ] {
-            assert_eq!(with_first_host(url), first);
         }
     }
 }

@@ -18,14 +18,13 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::condition::Condition;
+#[cfg(feature = "rocksdb")]
+use crate::driver::Load;
 use crate::engine::Engine;
 use crate::error::LabError;
 use crate::options::{Common, at_least_one, check_settings, seconds};
 use crate::session::{Experiment, Session};
 use crate::setting::{Benchmark, Setting, Task};
-
-/// Bytes of a key, as in RocksDB's own benchmark.
-pub const KEY_BYTES: usize = 16;
 
 /// What to measure. The default is the published experiment.
 #[derive(Debug, Clone, Args)]
@@ -87,7 +86,10 @@ impl Experiment for WalOptions {
 
     #[cfg(feature = "rocksdb")]
     fn measure(&self, session: &mut Session<'_>) -> Result<(), LabError> {
-        fill::run(self, &self.settings()?, session)
+        let Common { repeat, seed, value_bytes, .. } = self.common;
+        let entries = entries::Entries::generate(self.rows, seed, value_bytes);
+        let load = Load { rows: self.rows, batch: 1, limit: self.seconds_limit };
+        fill::run(&entries, load, repeat, &self.settings()?, session)
     }
 
     #[cfg(not(feature = "rocksdb"))]

@@ -1,6 +1,7 @@
 //! What a database lies on: where a flush promises nothing, and where embedded engines cannot work.
 
 mod identity;
+mod mount;
 
 use std::{
     io,
@@ -8,6 +9,7 @@ use std::{
 };
 
 pub use identity::Identity;
+pub use mount::{Mount, is_without_barriers};
 
 /// A file system's magic number, name, and what it means here.
 const FILE_SYSTEMS: [(i64, &str, Verdict); 9] = [
@@ -132,11 +134,10 @@ pub fn examine(folder: &Path) -> Result<Vec<Warning>, Unusable> {
         Some((file_system, Verdict::Volatile)) => warnings.push(Warning::Volatile { file_system }),
         None => {}
     }
-    if let (Ok(mounts), Ok(folder)) =
-        (std::fs::read_to_string("/proc/self/mounts"), folder.canonicalize())
-        && let Some(mount_point) = mounted_without_barriers(&mounts, &folder)
+    if let Some(mount) = Mount::of(folder)
+        && is_without_barriers(&mount.options)
     {
-        warnings.push(Warning::NoBarrier { mount_point });
+        warnings.push(Warning::NoBarrier { mount_point: mount.point });
     }
     Ok(warnings)
 }
@@ -144,20 +145,6 @@ pub fn examine(folder: &Path) -> Result<Vec<Warning>, Unusable> {
 fn judge(magic: i64) -> Option<(&'static str, Verdict)> {
     let known = FILE_SYSTEMS.iter().find(|(known, ..)| *known == magic);
     known.map(|&(_, name, verdict)| (name, verdict))
-}
-
-/// The mount point that holds `folder`, if its options switch barriers off.
-fn mounted_without_barriers(mounts: &str, folder: &Path) -> Option<String> {
-    let (mount_point, options) = mounts
-        .lines()
-        .filter_map(|line| {
-            let mut fields = line.split(' ').skip(1);
-            let (mount_point, options) = (fields.next()?, fields.nth(1)?);
-            folder.starts_with(mount_point).then_some((mount_point, options))
-        })
-        .max_by_key(|(mount_point, _)| mount_point.len())?;
-    let off = options.split(',').any(|option| matches!(option, "nobarrier" | "barrier=0"));
-    off.then(|| mount_point.to_owned())
 }
 
 #[cfg(test)]
@@ -169,18 +156,6 @@ mod tests {
         assert_eq!(judge(0x0102_1994), Some(("tmpfs", Verdict::Volatile)));
         assert_eq!(judge(0x6969), Some(("NFS", Verdict::Unusable)));
         assert_eq!(judge(0xef53), None, "ext4 is fine");
-    }
-
-    #[test]
-    fn finds_barriers_off_on_the_innermost_mount_only() {
-        let mounts = "/dev/a / ext4 rw,barrier=0 0 0\n/dev/b /data ext4 rw,relatime 0 0\n";
-        assert_eq!(mounted_without_barriers(mounts, Path::new("/srv")), Some("/".to_owned()));
-        assert_eq!(mounted_without_barriers(mounts, Path::new("/data/x")), None);
-        let mounts = "/dev/b /data ext4 rw,nobarrier 0 0\n";
-        assert_eq!(
-            mounted_without_barriers(mounts, Path::new("/data/x")),
-            Some("/data".to_owned())
-        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The entries of RocksDB's benchmarks, generated ahead.
 
-use crate::wal::KEY_BYTES;
+/// Bytes of a key, as in RocksDB's own benchmark.
+pub(super) const KEY_BYTES: usize = 16;
 
 /// Values are taken in turn from so many.
 const VALUES: usize = 10_000;

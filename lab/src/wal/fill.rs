@@ -28,8 +28,7 @@ use crate::measurement::{Measurement, WalFigures};
 use crate::rocksdb::write_options;
 use crate::session::{Event, Session};
 use crate::setting::{Benchmark, Setting, Task};
-use crate::wal::entries::{Entries, key};
-use crate::wal::{KEY_BYTES, WalOptions};
+use crate::wal::entries::{Entries, KEY_BYTES, key};
 
 /// One write in so many is timed where every call writes for itself: timing each would cost as much
 /// as some of them take.
@@ -75,25 +74,25 @@ struct Counts {
     flushes: u64,
 }
 
-/// Measures every setting, as often as asked for.
+/// Measures every setting so many times.
 pub(super) fn run(
-    options: &WalOptions,
+    entries: &Entries,
+    load: Load,
+    repeats: usize,
     settings: &[Setting],
     session: &mut Session<'_>,
 ) -> Result<(), LabError> {
-    let entries = Entries::generate(options.rows, options.common.seed, options.common.value_bytes);
-    let load = Load { rows: options.rows, batch: 1, limit: options.seconds_limit };
-    let warm_up = Load { rows: WARM_UP_ROWS.min(options.rows), ..load };
+    let warm_up = Load { rows: WARM_UP_ROWS.min(load.rows), ..load };
     for setting in settings.chunks(Benchmark::ALL.len()) {
         session.tell(Event::Warming(&setting[0]));
-        measure(&entries, setting, warm_up, session, None)?;
+        measure(entries, setting, warm_up, session, None)?;
     }
-    let count = settings.len() * options.common.repeat;
-    for repeat in 1..=options.common.repeat {
+    let count = settings.len() * repeats;
+    for repeat in 1..=repeats {
         for (round, setting) in settings.chunks(Benchmark::ALL.len()).enumerate() {
             let before = (repeat - 1) * settings.len() + round * Benchmark::ALL.len();
             let record = Record { repeat, before, count };
-            measure(&entries, setting, load, session, Some(record))?;
+            measure(entries, setting, load, session, Some(record))?;
         }
     }
     Ok(())

@@ -2,17 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{join, join_all};
 use groupcommit::sql::{Database, Statement};
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 use tokio::sync::Semaphore;
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use crate::client::Client;
 use crate::error::Cause;
+#[cfg(feature = "_remote")]
+use crate::remote::Client;
 use crate::web::work::{Place, Range, Request};
 
 /// An asynchronous client of a database.
@@ -80,14 +80,14 @@ impl Asynchronous for Groupcommit {
 }
 
 /// An asynchronous client with a pool of connections: each query borrows one.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 pub(super) struct AsyncPool<C> {
     idle: Mutex<Vec<C>>,
     room: Semaphore,
     place: Place,
 }
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 impl<C: Client> AsyncPool<C> {
     pub(super) async fn connect(place: &Place) -> Result<Arc<Self>, Cause> {
         let mut idle = Vec::new();
@@ -111,7 +111,7 @@ impl<C: Client> AsyncPool<C> {
     }
 }
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 impl<C: Client> Asynchronous for AsyncPool<C> {
     async fn read(&self, range: Range) -> Result<(), Cause> {
         self.run(&self.place.read, &[range.from, range.to]).await

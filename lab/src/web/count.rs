@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use groupcommit::sql::{Engine, sqlite_path};
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use crate::client::{Blocking, Lane};
+#[cfg(feature = "_remote")]
+use crate::client::Blocking;
 use crate::error::{Cause, LabError};
+#[cfg(feature = "_remote")]
+use crate::remote::Lane;
 use crate::server::failed;
 #[cfg(feature = "postgres")]
 use crate::web::work::NAME;
@@ -87,7 +89,7 @@ fn look(url: &str) -> Result<Look, Cause> {
 }
 
 /// Asks the server again and again.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 fn look_with<B: Blocking>(url: &str, sql: String, numbers: &'static [i64]) -> Result<Look, Cause> {
     let mut client = B::connect(url)?;
     Ok(Box::new(move || {

@@ -11,13 +11,13 @@ use groupcommit::sql::Engine;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client::Blocking;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use crate::client::{Client, Lane};
 use crate::condition::Condition;
 use crate::cpu_time::CpuMeter;
 use crate::driver::{Completion, Driven};
 use crate::error::Cause;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
+use crate::remote::{Client, Lane};
+#[cfg(feature = "_remote")]
 use crate::web::asynchronous::AsyncPool;
 use crate::web::asynchronous::{self, Asynchronous, Groupcommit};
 use crate::web::blocking::{Bridged, Pool, answer};
@@ -119,7 +119,7 @@ pub(super) fn drive(
 }
 
 /// The same on a server, where there is an asynchronous client too.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_remote")]
 fn drive_server<C: Client>(
     condition: Condition,
     place: &Place,
