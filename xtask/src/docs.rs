@@ -3,7 +3,6 @@
 
 mod blocks;
 mod commands;
-mod constants;
 mod links;
 mod markdown;
 mod sources;

@@ -1,22 +1,16 @@
-//! `cargo xtask endure`: what only shows after minutes. Eight writers and eight readers under the
-//! history checker, and twice the load that the database can take.
+//! `cargo xtask endure`: the long form of `engines/sqlite/tests/endurance`. Eight writers and eight
+//! readers under the history checker, and twice the load that the database can take.
 
-mod history;
-mod overload;
+use std::path::PathBuf;
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Duration,
-};
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use groupcommit_lab::report::number;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-pub(crate) use self::{history::HistoryRun, overload::OverloadRun};
-use crate::records::{self, Dated, grouped};
+use crate::{
+    program::counted,
+    records::{self, figures_of, filled, load_one, table_of},
+};
 
 /// The records of the last run that was saved.
 const RECORDS: &str = "docs/measured/endurance.json";
@@ -30,9 +24,6 @@ pub(crate) struct Options {
     /// How long too much is offered; half as long as `--seconds` when left out
     #[arg(long, value_name = "N")]
     overload_seconds: Option<u64>,
-    /// Only offer too much, and print the record; what the command starts in a process of its own
-    #[arg(long, hide = true)]
-    overload_only: bool,
     /// What the random choices follow from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -44,149 +35,110 @@ pub(crate) struct Options {
     save: bool,
 }
 
-/// What a run came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Endurance {
-    history: HistoryRun,
-    /// With one arena of the allocator.
-    overload: OverloadRun,
-    /// With as many as it takes by default.
-    overload_in_arenas: Option<OverloadRun>,
-}
-
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let program = std::env::current_exe().context("where is xtask itself?")?;
-    let dir = options.dir.as_deref().or(program.parent()).unwrap_or(Path::new("."));
-    let folder = tempfile::tempdir_in(dir)
-        .with_context(|| format!("cannot create a folder in {}", dir.display()))?;
     let overload_seconds = options.overload_seconds.unwrap_or(options.seconds / 2);
-    if options.overload_only {
-        let load = overload::Load::of(Duration::from_secs(overload_seconds));
-        println!("{}", serde_json::to_string(&overload::run(folder.path(), &load)?)?);
-        return Ok(());
-    }
-    let overload = overload_apart(&program, folder.path(), overload_seconds, Some(1))?;
-    println!("{}", serde_json::to_string_pretty(&overload)?);
-    let overload_in_arenas = overload_apart(&program, folder.path(), overload_seconds, None)?;
-    println!("{}", serde_json::to_string_pretty(&overload_in_arenas)?);
-    let load = history::load(Duration::from_secs(options.seconds), 5_000, options.seed);
-    let history = history::run(folder.path(), &load)?;
-    println!("{}", serde_json::to_string_pretty(&history)?);
+    // Memory that is allocated on one thread and freed on another spreads over the arenas of the GNU C
+    // library, which would hide whether anything else grows.
+    let overload = options.test("overload", overload_seconds, &[("MALLOC_ARENA_MAX", "1")])?;
+    let overload_in_arenas = options.test("overload", overload_seconds, &[])?;
+    let history = options.test("history", options.seconds, &[])?;
     if options.save {
-        let overload_in_arenas = Some(overload_in_arenas);
-        records::publish(RECORDS, Endurance { history, overload, overload_in_arenas })?;
+        let record = json!({
+            "history": history, "overload": overload, "overload_in_arenas": overload_in_arenas
+        });
+        records::publish(RECORDS, record)?;
     }
     Ok(())
 }
 
-/// Overload in a process of its own, whose memory is then its own; with so many arenas of the GNU C
-/// library, or as many as it takes by default. Memory that is allocated on one thread and freed on
-/// another spreads over them, which would hide whether anything else grows.
-fn overload_apart(
-    program: &Path,
-    folder: &Path,
-    seconds: u64,
-    arenas: Option<u32>,
-) -> Result<OverloadRun> {
-    let folder = tempfile::tempdir_in(folder).context("cannot create a folder")?;
-    let mut command = Command::new(program);
-    command
-        .args(["endure", "--overload-only", "--overload-seconds", &seconds.to_string(), "--dir"])
-        .arg(folder.path())
-        .stderr(Stdio::inherit());
-    match arenas {
-        Some(arenas) => command.env("MALLOC_ARENA_MAX", arenas.to_string()),
-        None => command.env_remove("MALLOC_ARENA_MAX"),
-    };
-    let output = command.output().context("cannot start xtask")?;
-    ensure!(output.status.success(), "the overload ended with {}", output.status);
-    serde_json::from_slice(&output.stdout).context("the record of the overload")
+impl Options {
+    /// Runs one of the tests in a process of its own, whose memory is then its own.
+    fn test(&self, name: &str, seconds: u64, others: &[(&str, &str)]) -> Result<Value> {
+        let mut variables = vec![
+            ("GROUPCOMMIT_ENDURE_SECONDS", seconds.to_string()),
+            ("GROUPCOMMIT_ENDURE_SEED", self.seed.to_string()),
+        ];
+        variables.extend(others.iter().map(|&(name, value)| (name, value.to_owned())));
+        if let Some(dir) = &self.dir {
+            variables.push(("TMPDIR", dir.canonicalize()?.display().to_string()));
+        }
+        let test = ["--release", "--package", "groupcommit-sqlite", "--test", "endurance"];
+        let figures = counted(name, &test, &[&format!("{name}::every")], &variables)?;
+        println!("{figures:#}");
+        Ok(figures)
+    }
 }
 
 /// The tables of the documentation.
 pub(crate) fn tables() -> Result<String> {
-    let Dated { place, record } = records::load::<Dated<Endurance>>(RECORDS)?;
-    let Endurance { history, overload, overload_in_arenas } = record;
-    ensure!(history.violations == 0, "a run with violations was saved");
+    let mut record = load_one(RECORDS)?;
+    ensure!(record["history"]["violations"] == 0, "a run with violations was saved");
+    let numbers = |value: &Value| -> Vec<f64> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+    };
+    for waits in ["longest_write_ms", "longest_read_ms"] {
+        let longest = numbers(&record["history"][waits]).into_iter().fold(0.0, f64::max);
+        record["history"][waits] = longest.into();
+    }
+    for run in ["overload", "overload_in_arenas"] {
+        let run = &mut record[run];
+        let mib = numbers(&run["resident_mib"]).into_iter().map(|mib| format!("{mib:.1}"));
+        run["resident_mib"] = mib.collect::<Vec<_>>().join(", ").into();
+        let number = |name: &str| run[name].as_f64().unwrap_or(f64::NAN);
+        let slope = format!("{:+.1} KiB per minute", number("resident_slope_kib_per_minute"));
+        let factor = number("offered_per_second") / number("capacity_per_second");
+        (run["slope"], run["factor"]) = (slope.into(), format!("{factor:.2} ×").into());
+    }
     let checked = [
-        ("time", format!("{:.0} s", history.seconds)),
-        ("writers, readers", format!("{}, {}", history.writers, history.readers)),
-        ("commits", grouped(history.commits)),
-        ("writes that failed on purpose", grouped(history.failed)),
-        ("reads, durable reads", pair(history.reads, history.durable_reads)),
-        ("reads that saw a commit not resolved yet", grouped(history.reads_beside_commits)),
-        ("rounds, each checked", grouped(history.rounds)),
-        ("violations", history.violations.to_string()),
-        ("flushes, engine commits", pair(history.flushes, history.engine_commits)),
-        ("longest log at the end of a round, frames", grouped(history.wal_frames_max)),
+        ("time", "{history/seconds} s"),
+        ("writers, readers", "{history/writers}, {history/readers}"),
+        ("commits", "{history/commits}"),
+        ("writes that failed on purpose", "{history/failed}"),
+        ("reads, durable reads", "{history/reads}, {history/durable_reads}"),
+        ("reads that saw a commit not resolved yet", "{history/reads_beside_commits}"),
+        ("rounds, each checked", "{history/rounds}"),
+        ("violations", "{history/violations}"),
+        ("flushes, engine commits", "{history/flushes}, {history/engine_commits}"),
+        ("longest log at the end of a round, frames", "{history/wal_frames_max}"),
         (
             "longest wait for a write, a read",
-            waits(&history.longest_write_ms, &history.longest_read_ms),
+            "{history/longest_write_ms} ms, {history/longest_read_ms} ms",
         ),
     ];
-    let factor = overload.offered_per_second / overload.capacity_per_second;
-    let mut offered = vec![
-        ("time", format!("{:.0} s", overload.seconds)),
-        ("capacity measured before, transactions/s", number::grouped(overload.capacity_per_second)),
-        (
-            "offered, transactions/s",
-            format!("{} ({factor:.2} ×)", number::grouped(overload.offered_per_second)),
-        ),
-        ("offered in all", grouped(overload.offered)),
-        ("committed", grouped(overload.committed)),
-        ("refused as overloaded", grouped(overload.refused)),
-        ("not run, past their deadline", grouped(overload.late)),
-        (
-            "unaccounted for, or with an effect they should not have",
-            overload.unaccounted.to_string(),
-        ),
-    ];
-    for (resident, run) in [
+    let offered = [
+        ("time", "{overload/seconds} s"),
+        ("capacity measured before, transactions/s", "{overload/capacity_per_second}"),
+        ("offered, transactions/s", "{overload/offered_per_second} ({overload/factor})"),
+        ("offered in all", "{overload/offered}"),
+        ("committed", "{overload/committed}"),
+        ("refused as overloaded", "{overload/refused}"),
+        ("not run, past their deadline", "{overload/late}"),
+        ("unaccounted for, or with an effect they should not have", "{overload/unaccounted}"),
         (
             "resident memory after each tenth of the time, one arena of the allocator, MiB",
-            Some(&overload),
+            "{overload/resident_mib}",
         ),
-        ("the same with as many arenas as it takes by default, MiB", overload_in_arenas.as_ref()),
-    ] {
-        let Some(run) = run else { continue };
-        let mib: Vec<_> = run.resident_mib.iter().map(|mib| format!("{mib:.1}")).collect();
-        let slope = format!("{:+.1} KiB per minute", run.resident_slope_kib_per_minute);
-        offered.extend([(resident, mib.join(", ")), ("its slope over the second half", slope)]);
-    }
-    let columns = [
-        "submitter",
-        "offered",
-        "committed",
-        "refused",
-        "late",
-        "longest wait, ms",
-        "longest time without being admitted, ms",
+        ("its slope over the second half", "{overload/slope}"),
+        (
+            "the same with as many arenas as it takes by default, MiB",
+            "{overload_in_arenas/resident_mib}",
+        ),
+        ("its slope over the second half", "{overload_in_arenas/slope}"),
     ];
-    let submitters = overload.submitters.iter().map(|one| {
-        vec![
-            one.name.clone(),
-            grouped(one.offered),
-            grouped(one.committed),
-            grouped(one.refused),
-            grouped(one.late),
-            format!("{:.0}", one.longest_wait_ms),
-            format!("{:.0}", one.longest_without_ms),
-        ]
-    });
+    let columns = [
+        ("submitter", "{name}"),
+        ("offered", "{offered}"),
+        ("committed", "{committed}"),
+        ("refused", "{refused}"),
+        ("late", "{late}"),
+        ("longest wait, ms", "{longest_wait_ms}"),
+        ("longest time without being admitted, ms", "{longest_without_ms}"),
+    ];
     Ok(format!(
         "{}. The machine was shared with other work, so times are no measure of speed.\n\n{}\n{}\n{}",
-        place.text(),
-        records::figures("readers and writers under the history checker", &checked),
-        records::figures("overload", &offered),
-        records::table(&columns, submitters)
+        filled("{place}", &record)?,
+        figures_of("readers and writers under the history checker", &record, &checked)?,
+        figures_of("overload", &record, &offered)?,
+        table_of(&columns, &record["overload"]["submitters"])?
     ))
-}
-
-fn pair(first: u64, second: u64) -> String {
-    format!("{}, {}", grouped(first), grouped(second))
-}
-
-fn waits(first: &[f64], second: &[f64]) -> String {
-    let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    format!("{:.0} ms, {:.0} ms", most(first), most(second))
 }

@@ -3,17 +3,17 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::{
-    program::cargo,
-    records::{self, Dated, grouped},
+    program::counted,
+    records::{self, filled, load_one, table_of},
 };
 
 /// The records of the last long run.
-const FUZZING: &str = "docs/measured/fuzzing.json";
+const RECORDS: &str = "docs/measured/fuzzing.json";
 
 /// What is fuzzed: a test of `cli/src/ingest/fuzz.rs`, and what it is fed.
 const TARGETS: [(&str, &str); 5] = [
@@ -44,33 +44,19 @@ pub(crate) struct Options {
     save: bool,
 }
 
-/// What a run came to, without a failure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Record {
-    first_seed: u64,
-    seconds: f64,
-    targets: Vec<Target>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Target {
-    name: String,
-    inputs: u64,
-    bytes: u64,
-}
-
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.inputs > 0, "--inputs must be at least 1");
     let began = Instant::now();
     let until = Duration::from_secs(options.seconds.unwrap_or(0));
-    let mut targets =
-        TARGETS.map(|(_, name)| Target { name: name.to_owned(), ..Target::default() });
+    let mut targets = TARGETS.map(|(_, name)| json!({"name": name, "inputs": 0, "bytes": 0}));
     let mut seed = options.seed;
     loop {
         for ((test, _), target) in TARGETS.iter().zip(&mut targets) {
-            let bytes = round(test, seed, options.inputs)?;
-            target.inputs += options.inputs;
-            target.bytes += bytes;
+            let fed = round(test, seed, options.inputs)?;
+            for count in ["inputs", "bytes"] {
+                let number = |value: &Value| value[count].as_u64().unwrap_or_default();
+                target[count] = (number(target) + number(&fed)).into();
+            }
         }
         seed += options.inputs;
         if began.elapsed() >= until {
@@ -78,45 +64,31 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    for Target { name, inputs, bytes } in &targets {
-        println!("{name}: {} inputs, {} bytes, no failure", grouped(*inputs), grouped(*bytes));
+    for target in &targets {
+        println!("{}", filled("{name}: {inputs} inputs, {bytes} bytes, no failure", target)?);
     }
     if options.save {
-        let record = Record { first_seed: options.seed, seconds, targets: targets.to_vec() };
-        records::publish(FUZZING, record)?;
+        let record = json!({"first_seed": options.seed, "seconds": seconds, "targets": targets});
+        records::publish(RECORDS, record)?;
     }
     Ok(())
 }
 
-/// Gives one target its inputs, and returns how many bytes these were.
-fn round(target: &str, seed: u64, inputs: u64) -> Result<u64> {
-    let output = cargo()
-        .args(["test", "--quiet", "--package", "groupcommit-cli"])
-        .args(["--bin", "groupcommit", "--", "--exact", "--nocapture"])
-        .arg(format!("ingest::fuzz::{target}"))
-        .env("GROUPCOMMIT_FUZZ_SEED", seed.to_string())
-        .env("GROUPCOMMIT_FUZZ_INPUTS", inputs.to_string())
-        .output()
-        .context("cannot start cargo")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "fuzzing {target} found a failure:\n{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    // `fuzz: FOLDER N inputs, N bytes`
-    let line = text.lines().find_map(|line| line.split_once("fuzz: "));
-    let bytes = line.and_then(|(_, line)| line.rsplit(' ').nth(1)?.parse().ok());
-    bytes.with_context(|| format!("{target} did not run:\n{text}"))
+/// Gives one target its inputs, and returns how many these were, and how many bytes.
+fn round(target: &str, seed: u64, inputs: u64) -> Result<Value> {
+    let test = ["--quiet", "--package", "groupcommit-cli", "--bin", "groupcommit"];
+    let variables = [
+        ("GROUPCOMMIT_FUZZ_SEED", seed.to_string()),
+        ("GROUPCOMMIT_FUZZ_INPUTS", inputs.to_string()),
+    ];
+    counted("fuzz", &test, &["--exact", &format!("ingest::fuzz::{target}")], &variables)
 }
 
 /// The figures of the last recorded run, for the documentation.
 pub(crate) fn table() -> Result<String> {
-    let Dated { place, record } = records::load::<Dated<Record>>(FUZZING)?;
-    let row = |Target { name, inputs, bytes }: &Target| {
-        vec![name.clone(), grouped(*inputs), grouped(*bytes), "0".to_owned()]
-    };
-    let table =
-        records::table(&["input", "inputs", "bytes", "failures"], record.targets.iter().map(row));
-    Ok(format!("{table}\nInputs from number {}; {}.\n", record.first_seed, place.text()))
+    let record = load_one(RECORDS)?;
+    let columns =
+        [("input", "{name}"), ("inputs", "{inputs}"), ("bytes", "{bytes}"), ("failures", "0")];
+    let table = table_of(&columns, &record["targets"])?;
+    Ok(format!("{table}\n{}\n", filled("Inputs from number {first_seed}; {place}.", &record)?))
 }

@@ -13,13 +13,14 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     Done, docs, program,
     records::{Dated, Place},
-    root::root,
+    test::target_folder,
 };
-use records::{Cuts, Faults};
+use records::Cuts;
 
 /// The package of the harness, and its program.
 const PACKAGE: (&str, &str) = ("groupcommit-testkit-power", "groupcommit-power");
@@ -112,7 +113,7 @@ pub(crate) fn faults(options: &FaultOptions) -> Result<Done> {
     let program = build(&options.engine)?;
     let stride = options.stride.to_string();
     let arguments = ["faults", "--stride", &stride, "--engine", &options.engine];
-    let (record, done) = run::<Faults>(&program, &arguments.map(str::to_owned))?;
+    let (record, done) = run::<Value>(&program, &arguments.map(str::to_owned))?;
     ensure!(done, "a failing disk was not handled as it should be: see above");
     let Some(record) = record else { return Ok(Done::Skipped) };
     if options.save {
@@ -159,9 +160,4 @@ fn run<T: DeserializeOwned>(program: &Path, arguments: &[String]) -> Result<(Opt
     let record = std::fs::read_to_string(&path)?;
     let record = serde_json::from_str(&record).context("the harness wrote no such record")?;
     Ok((Some(record), status.success()))
-}
-
-/// Where build results go.
-fn target_folder() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }

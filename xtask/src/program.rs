@@ -87,3 +87,28 @@ pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> Result<String> {
     ensure!(output.status.success(), "{} ended with {}", shown(), output.status);
     String::from_utf8(output.stdout).with_context(|| format!("{} wrote no text", shown()))
 }
+
+/// What a test counted: it is run with these variables, and prints the figures behind `NAME: ` as JSON.
+/// `test` says which program, `filter` which of its tests.
+pub(crate) fn counted(
+    name: &str,
+    test: &[&str],
+    filter: &[&str],
+    variables: &[(&str, String)],
+) -> Result<serde_json::Value> {
+    let output = cargo()
+        .arg("test")
+        .args(test)
+        .args(["--", "--nocapture", "--test-threads", "1"])
+        .args(filter)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "the test found a failure:\n{said}");
+    let figures = said.lines().find_map(|line| Some(line.split_once(&format!("{name}: "))?.1));
+    let figures =
+        figures.with_context(|| format!("the test did not say what it counted:\n{said}"))?;
+    Ok(serde_json::from_str(figures)?)
+}

@@ -51,7 +51,8 @@ fn fuzz(folder: &str, check: impl Fn(&[u8], &mut fastrand::Rng)) {
         let input = mutator.input(seed);
         try_one(&format!("number {seed}"), seed, &input);
     }
-    println!("fuzz: {folder} {inputs} inputs, {bytes} bytes");
+    // For `cargo xtask fuzz`, which reads it.
+    println!("\nfuzz: {{\"inputs\":{inputs},\"bytes\":{bytes}}}");
 }
 
 #[test]

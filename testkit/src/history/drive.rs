@@ -59,7 +59,7 @@ pub struct Load {
 }
 
 /// What a run came to.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Summary {
     /// Rounds, each checked.

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    docs::{Problem, constants, transcript},
+    docs::{Problem, transcript},
     endure, fuzz, hostile, measure,
     power::records,
     program,
@@ -66,15 +66,14 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
     match words.as_slice() {
         ["transcript"] => transcript::block(),
         ["endurance"] => endure::tables(),
-        ["hostile"] => hostile::table(hostile::Test::Hostile),
-        ["wide"] => hostile::table(hostile::Test::Wide),
+        ["hostile"] => hostile::table(),
         ["simulation"] => simulate::table(),
         ["fuzzing"] => fuzz::table(),
         ["powercuts"] => records::cuts(),
         ["powercut-controls"] => records::controls(),
         ["mutants"] => records::mutants(),
         ["faults"] => records::faults(),
-        ["constants", words @ ..] => constants::table(words),
+        ["constants", path, names @ ..] => constants(path, names),
         ["metrics"] => metrics(),
         ["findings", records @ ..] => measure::findings(records),
         ["snippet", path] => snippet(path),
@@ -112,6 +111,23 @@ fn snippet(path: &str) -> Result<String> {
          fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{body}    db.close()?; // drains\n    \
          Ok(())\n}}\n```\n"
     ))
+}
+
+/// Constants as the source declares them, with their comments.
+fn constants(path: &str, names: &[&str]) -> Result<String> {
+    let source = read(path)?;
+    let lines: Vec<&str> = source.lines().collect();
+    let mut shown = Vec::new();
+    for name in names {
+        let is_it = |line: &&str| line.contains(&format!("const {name}: "));
+        let place = lines.iter().position(is_it);
+        let place = place.with_context(|| format!("{path} declares no constant {name}"))?;
+        let above = lines[..place].iter().rev().take_while(|line| line.starts_with(['/', '#']));
+        let comment: Vec<&str> = above.copied().filter(|line| line.starts_with("///")).collect();
+        let declared = lines[place].trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+        shown.push(comment.into_iter().rev().chain([declared]).collect::<Vec<_>>().join("\n"));
+    }
+    Ok(format!("```rust\n// {path}\n\n{}\n```\n", shown.join("\n\n")))
 }
 
 /// The sources that declare metrics.
@@ -154,6 +170,14 @@ mod tests {
         assert!(fill("<!-- generated: metrics -->\n").is_err());
         assert!(fill("<!-- generated: nothing -->\n<!-- end of generated -->\n").is_err());
         assert_eq!(fill("a\n").expect("nothing to fill"), "a\n");
+    }
+
+    #[test]
+    fn constants_come_with_their_comments() {
+        let shown = constants("core/src/formation.rs", &["GROUP_BYTES_MAX"]).expect("declared");
+        assert!(shown.starts_with("```rust\n// core/src/formation.rs\n\n/// "), "{shown}");
+        assert!(shown.ends_with("\nconst GROUP_BYTES_MAX: usize = 16 << 20;\n```\n"), "{shown}");
+        assert!(constants("core/src/formation.rs", &["NOTHING"]).is_err());
     }
 
     #[test]

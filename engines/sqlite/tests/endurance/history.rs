@@ -1,72 +1,59 @@
 //! Writers and readers on SQLite under the history checker.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use groupcommit::{
-    Failure, Rejected, Ticket,
-    sqlite::{Database, rusqlite},
-};
-use groupcommit_testkit::history::{self, Load, State, Store, Token};
-use serde::{Deserialize, Serialize};
+use groupcommit_sqlite::{Database, Failure, Rejected, Ticket, rusqlite};
+use groupcommit_testkit::history::{self, Load, State, Store, Summary, Token};
+use serde::Serialize;
+
+use crate::{long_form, number, say};
 
 /// What a run came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct HistoryRun {
-    pub(crate) seconds: f64,
-    pub(crate) writers: u64,
-    pub(crate) readers: u64,
-    pub(crate) rounds: u64,
-    pub(crate) commits: u64,
-    pub(crate) failed: u64,
-    pub(crate) reads: u64,
-    pub(crate) durable_reads: u64,
-    pub(crate) reads_beside_commits: u64,
-    pub(crate) violations: u64,
-    pub(crate) flushes: u64,
-    pub(crate) engine_commits: u64,
-    pub(crate) wal_frames_max: u64,
-    pub(crate) longest_write_ms: Vec<f64>,
-    pub(crate) longest_read_ms: Vec<f64>,
+#[derive(Debug, Serialize)]
+struct HistoryRun {
+    writers: usize,
+    readers: usize,
+    #[serde(flatten)]
+    summary: Summary,
+    violations: u64,
+    flushes: u64,
+    engine_commits: u64,
+    wal_frames_max: u64,
 }
 
-/// Eight writers and eight readers.
-pub(crate) fn load(time: Duration, writes_a_round: usize, seed: u64) -> Load {
-    Load { writers: 8, readers: 8, cells: 32, writes_a_round, time, seed }
-}
-
-pub(crate) fn run(folder: &Path, load: &Load) -> Result<HistoryRun> {
-    let store = SqliteStore::new(folder)?;
+#[test]
+fn every_read_beside_eight_writers_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path().join("history.db")).unwrap();
+    let store = SqliteStore::new(db);
+    let load = Load {
+        writers: 8,
+        readers: 8,
+        cells: 32,
+        writes_a_round: if long_form().is_some() { 5_000 } else { 250 },
+        time: long_form().unwrap_or(Duration::ZERO),
+        seed: number("GROUPCOMMIT_ENDURE_SEED").unwrap_or(7),
+    };
     let mut wal_frames_max = 0;
-    let mut said = 0.0;
-    let summary = history::drive(&store, load, |summary| {
+    let summary = history::drive(&store, &load, |_| {
         wal_frames_max = wal_frames_max.max(store.db.wal().frames);
-        if summary.seconds - said > 10.0 {
-            said = summary.seconds;
-            let (commits, reads) = (summary.commits, summary.reads + summary.durable_reads);
-            eprintln!("history: {said:.0} s, {commits} commits, {reads} reads, all explained");
-        }
     })
-    .context("the history cannot be explained: a promise is broken")?;
+    .unwrap_or_else(|violation| panic!("a promise is broken: {violation}"));
     let stats = store.db.stats();
-    store.db.close()?;
-    Ok(HistoryRun {
-        seconds: summary.seconds,
-        writers: load.writers as u64,
-        readers: load.readers as u64,
-        rounds: summary.rounds,
-        commits: summary.commits,
-        failed: summary.failed,
-        reads: summary.reads,
-        durable_reads: summary.durable_reads,
-        reads_beside_commits: summary.reads_beside_commits,
+    store.db.close().unwrap();
+    let written = load.writers * load.writes_a_round;
+    assert_eq!(summary.commits + summary.failed, summary.rounds * written as u64);
+    assert!(summary.failed > 0 && summary.reads > 0 && summary.durable_reads > 0, "{summary:?}");
+    let run = HistoryRun {
+        writers: load.writers,
+        readers: load.readers,
+        summary,
         violations: 0,
         flushes: stats.flushes,
         engine_commits: stats.commits,
         wal_frames_max,
-        longest_write_ms: summary.longest_write_ms,
-        longest_read_ms: summary.longest_read_ms,
-    })
+    };
+    say("history", &run);
 }
 
 struct SqliteStore {
@@ -89,8 +76,7 @@ impl From<rusqlite::Error> for Stop {
 }
 
 impl SqliteStore {
-    fn new(folder: &Path) -> Result<Self> {
-        let db = Database::open(folder.join("history.db"))?;
+    fn new(db: Database) -> Self {
         db.transact(|tx| {
             tx.execute_batch(
                 "CREATE TABLE head (id INTEGER PRIMARY KEY, n INTEGER);
@@ -99,9 +85,10 @@ impl SqliteStore {
                  WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 31)
                  INSERT INTO cell SELECT i, 0, zeroblob(500) FROM c;",
             )
-        })?;
+        })
+        .unwrap();
         let before = db.stats().committed;
-        Ok(Self { db, before })
+        Self { db, before }
     }
 }
 
@@ -151,18 +138,5 @@ impl Store for SqliteStore {
 
     fn durable(&self) -> u64 {
         self.db.stats().committed - self.before
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_read_beside_eight_writers_is_explained() {
-        let folder = tempfile::tempdir().unwrap();
-        let run = run(folder.path(), &load(Duration::ZERO, 250, 7)).unwrap();
-        assert_eq!((run.rounds, run.commits + run.failed), (1, 2_000));
-        assert!(run.failed > 0 && run.reads > 0 && run.durable_reads > 0, "{run:?}");
     }
 }
