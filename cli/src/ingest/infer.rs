@@ -204,8 +204,9 @@ fn looks_like_values(names: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::csv::CsvRecords;
-    use crate::ingest::record::{LineRecords, Next, Records};
+    use crate::ingest::options::Format;
+    use crate::ingest::record::Next;
+    use crate::ingest::stream::Records;
 
     fn sample(mut records: Records) -> Vec<Record> {
         let mut record = Record::default();
@@ -218,8 +219,7 @@ mod tests {
 
     fn csv_kinds(values: &[&str]) -> Kind {
         let text: &'static str = Box::leak((values.join(",x\n") + ",x\n").into_boxed_str());
-        let records =
-            sample(Records::Csv(Box::new(CsvRecords::new(Box::new(text.as_bytes()), b','))));
+        let records = sample(Records::new(Box::new(text.as_bytes()), Format::Csv, b','));
         csv_columns(&["a".into(), "b".into()], &["NA".into()], false, records.iter())[0].kind()
     }
 
@@ -250,7 +250,7 @@ mod tests {
 not json
 {"e":null,"a":3,"f":false,"b":4}
 "#[..];
-        let records = sample(Records::Lines(LineRecords::new(Box::new(text))));
+        let records = sample(Records::new(Box::new(text), Format::Ndjson, b','));
         let columns = json_columns(&[], records.iter());
         let found: Vec<_> =
             columns.iter().map(|column| (column.name.as_str(), column.kind())).collect();

@@ -337,8 +337,8 @@ impl JsonKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::csv::CsvRecords;
-    use crate::ingest::record::{LineRecords, Next};
+    use crate::ingest::record::Next;
+    use crate::ingest::stream::Records;
 
     fn shape(format: Format, columns: &[(&str, Kind)]) -> Shape {
         let columns = columns
@@ -351,10 +351,7 @@ mod tests {
 
     fn job(shape: &Shape, bytes: &'static [u8]) -> Job {
         let mut record = Record::default();
-        let next = match shape.format {
-            Format::Csv => CsvRecords::new(Box::new(bytes), b',').read(&mut record),
-            _ => LineRecords::new(Box::new(bytes)).read(&mut record),
-        };
+        let next = Records::new(Box::new(bytes), shape.format, b',').read(&mut record);
         assert_eq!(next.expect("readable"), Next::Record);
         Job::new(Place::default(), &record, shape)
     }

@@ -7,8 +7,6 @@
 
 use std::io::{self, BufRead};
 
-use crate::ingest::statements::StatementRecords;
-
 /// The longest record, in bytes.
 pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -213,27 +211,6 @@ impl LineRecords {
 pub(crate) fn too_long() -> String {
     let mib = RECORD_BYTES_MAX / (1024 * 1024);
     format!("a line longer than {mib} MiB, of which only the beginning is kept")
-}
-
-/// A reader of records, whatever the format.
-pub(crate) enum Records {
-    /// CSV, behind its header.
-    Csv(Box<super::csv::CsvRecords>),
-    /// NDJSON.
-    Lines(LineRecords),
-    /// SQL.
-    Statements(StatementRecords),
-}
-
-impl Records {
-    /// Reads the next record into `record`.
-    pub(crate) fn read(&mut self, record: &mut Record) -> io::Result<Next> {
-        match self {
-            Records::Csv(reader) => reader.read(record),
-            Records::Lines(reader) => reader.read(record),
-            Records::Statements(reader) => reader.read(record),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! record's position, so that a resumed ingest can prove that it is given the same records again.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -16,11 +16,41 @@ use crate::ingest::input::Input;
 use crate::ingest::interrupt;
 use crate::ingest::ledger::Place;
 use crate::ingest::options::{Format, Layout, Options};
-use crate::ingest::record::{LineRecords, Next, Record, Records};
+use crate::ingest::record::{LineRecords, Next, Record};
 use crate::ingest::statements::StatementRecords;
 
 /// A sample stops growing at this size, however few its records.
 const SAMPLE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A reader of records, whatever the format.
+pub(crate) enum Records {
+    /// CSV, behind its header.
+    Csv(Box<CsvRecords>),
+    /// NDJSON.
+    Lines(LineRecords),
+    /// SQL.
+    Statements(StatementRecords),
+}
+
+impl Records {
+    /// Records of `input` in this format, with CSV's delimiter.
+    pub(crate) fn new(input: Box<dyn BufRead>, format: Format, delimiter: u8) -> Self {
+        match format {
+            Format::Csv => Self::Csv(Box::new(CsvRecords::new(input, delimiter))),
+            Format::Ndjson => Self::Lines(LineRecords::new(input)),
+            Format::Sql => Self::Statements(StatementRecords::new(input)),
+        }
+    }
+
+    /// Reads the next record into `record`.
+    pub(crate) fn read(&mut self, record: &mut Record) -> io::Result<Next> {
+        match self {
+            Self::Csv(reader) => reader.read(record),
+            Self::Lines(reader) => reader.read(record),
+            Self::Statements(reader) => reader.read(record),
+        }
+    }
+}
 
 /// The records of an input.
 pub(crate) struct Stream {
@@ -51,11 +81,7 @@ impl Stream {
     /// # Errors
     /// An unreadable input, or a CSV without a header.
     pub(crate) fn open(input: Input, layout: Layout, options: &Options) -> Result<Self, Problem> {
-        let records = match layout.format {
-            Format::Csv => Records::Csv(Box::new(CsvRecords::new(input.bytes, layout.delimiter))),
-            Format::Ndjson => Records::Lines(LineRecords::new(input.bytes)),
-            Format::Sql => Records::Statements(StatementRecords::new(input.bytes)),
-        };
+        let records = Records::new(input.bytes, layout.format, layout.delimiter);
         let mut stream = Stream {
             name: input.name,
             identity: input.identity,

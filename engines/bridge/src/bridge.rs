@@ -18,7 +18,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError
 use crate::{
     connect::Connect,
     queue::{Job, Pushed, Queue},
-    worker::work,
+    worker::{Shared, work},
 };
 
 /// How much a bridge may hold.
@@ -103,25 +103,6 @@ struct Owner<C: Connect> {
 impl<C: Connect> Drop for Owner<C> {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-pub(crate) struct Shared<C: Connect> {
-    pub(crate) connect: C,
-    pub(crate) queue: Queue<C>,
-    pub(crate) open: AtomicUsize,
-    pub(crate) open_peak: AtomicUsize,
-}
-
-/// A connection that is counted for as long as it exists.
-pub(crate) struct Opened<C: Connect> {
-    pub(crate) connection: C::Connection,
-    pub(crate) shared: Arc<Shared<C>>,
-}
-
-impl<C: Connect> Drop for Opened<C> {
-    fn drop(&mut self) {
-        self.shared.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -2,14 +2,36 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::{
-    bridge::{Opened, Shared},
     connect::Connect,
-    queue::Job,
+    queue::{Job, Queue},
 };
+
+/// What the threads of a bridge share.
+pub(crate) struct Shared<C: Connect> {
+    pub(crate) connect: C,
+    pub(crate) queue: Queue<C>,
+    pub(crate) open: AtomicUsize,
+    pub(crate) open_peak: AtomicUsize,
+}
+
+/// A connection that is counted for as long as it exists.
+pub(crate) struct Opened<C: Connect> {
+    pub(crate) connection: C::Connection,
+    pub(crate) shared: Arc<Shared<C>>,
+}
+
+impl<C: Connect> Drop for Opened<C> {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// Runs calls until the queue is closed and empty.
 pub(crate) fn work<C: Connect>(shared: &Arc<Shared<C>>) {

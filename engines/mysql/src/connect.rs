@@ -16,11 +16,14 @@ use groupcommit_remote::{Purpose, runtime::Driver};
 use mysql_async::{Conn, DriverError, Error as ServerError, Opts, prelude::Queryable as _};
 
 use crate::{
-    Error, record,
+    Error,
+    literal::Mode,
+    record,
     session::{
-        Answer, Server, Session, TOO_MANY_PREPARED, UNPREPARED, code, is_lost, is_transient, wait,
+        ATTEMPTS_MAX, Answer, Server, Session, TOO_MANY_PREPARED, UNPREPARED, code, is_lost,
+        is_transient, wait,
     },
-    sql::{Mode, Template},
+    sql::Template,
 };
 
 /// Statements whose texts are kept taken apart, and the bytes of these; with more the cache starts
@@ -248,9 +251,6 @@ fn prepare_session(used: Use, is_clustered: bool) -> String {
     }
     text
 }
-
-/// How often what others were in the way of is tried on connecting.
-pub(crate) const ATTEMPTS_MAX: u32 = 10;
 
 /// Whether the table of outcomes is there; makes it where that is allowed. Begins again where another
 /// makes it at the same time, which in a cluster ends whatever uses it.

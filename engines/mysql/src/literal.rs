@@ -17,7 +17,23 @@ use std::io::Write as _;
 
 use groupcommit_statement::Value;
 
-use crate::{Error, sql::Mode};
+use crate::Error;
+
+/// How the server reads quotations; from its `sql_mode`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Mode {
+    /// A backslash in a string stands for itself.
+    pub(crate) no_backslash_escapes: bool,
+    /// Double quotation marks are for names.
+    pub(crate) ansi_quotes: bool,
+}
+
+impl Mode {
+    pub(crate) fn of(sql_mode: &str) -> Self {
+        let has = |name: &str| sql_mode.split(',').any(|mode| mode == name);
+        Self { no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"), ansi_quotes: has("ANSI_QUOTES") }
+    }
+}
 
 /// Appends the literal for `value`.
 pub(crate) fn write(value: &Value, mode: Mode, text: &mut Vec<u8>) -> Result<(), Error> {

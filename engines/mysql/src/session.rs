@@ -10,7 +10,7 @@ use mysql_async::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{connect::ATTEMPTS_MAX, record, sql::Mode, value};
+use crate::{literal::Mode, record, value};
 
 /// What was found out about the server on connecting.
 #[derive(Debug, Clone)]
@@ -28,6 +28,9 @@ pub(crate) struct Server {
     pub(crate) process: String,
     pub(crate) started_s: i64,
 }
+
+/// How often what others were in the way of is tried on connecting.
+pub(crate) const ATTEMPTS_MAX: u32 = 10;
 
 /// An open connection.
 pub struct Session {

@@ -21,8 +21,7 @@ use crate::{
     Error,
     hosts::{self, are_sockets},
     remedy,
-    session::{DEFERRED, HAS_DEFERRING_FUNCTIONS, Process, Server, Session, drive},
-    settle::History,
+    session::{DEFERRED, HAS_DEFERRING_FUNCTIONS, History, Process, Server, Session, drive},
     url::{self, Roots},
 };
 

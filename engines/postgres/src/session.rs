@@ -20,7 +20,6 @@ use tokio_postgres::{
 
 use crate::{
     Error, Statement, StatementResult, Value,
-    settle::History,
     value::{Bound, Column, has_place_for},
 };
 
@@ -28,6 +27,17 @@ use crate::{
 /// starts anew.
 const PREPARED_MAX: usize = 500;
 const PREPARED_BYTES_MAX: usize = 8 << 20;
+
+/// The scope in which a transaction's number means one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct History {
+    /// The cluster and its timeline.
+    pub(crate) cluster: String,
+    /// When the connection began, by the server's clock.
+    pub(crate) began: String,
+    /// When the server last reset its statistics, which it does after a crash.
+    pub(crate) reset: String,
+}
 
 /// What was found out about the server on connecting.
 #[derive(Debug, Clone)]

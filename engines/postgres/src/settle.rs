@@ -18,7 +18,7 @@ use tokio_postgres::{Client, error::SqlState};
 
 use crate::{
     Error, Postgres,
-    session::{Process, Server, Session},
+    session::{History, Process, Server, Session},
 };
 
 /// The least time that a barrier is given.
@@ -43,17 +43,6 @@ impl fmt::Display for Commit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "transaction {}", self.xid)
     }
-}
-
-/// The scope in which a transaction's number means one transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct History {
-    /// The cluster and its timeline.
-    pub(crate) cluster: String,
-    /// When the connection began, by the server's clock.
-    pub(crate) began: String,
-    /// When the server last reset its statistics, which it does after a crash.
-    pub(crate) reset: String,
 }
 
 /// Finds out, for at most `within`, what became of a commit. `server` is that of its connection,

@@ -20,14 +20,14 @@
 //!    members.
 //! 4. Between groups no transaction is open.
 
-use std::{fmt, ops::ControlFlow, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Cause, Engine, ExclusiveEnd, Executed, Group, NotRun, Ran};
 use groupcommit_statement::StatementResult;
 
 use crate::{
     Alone as _, Error, Exclusive, Member, Members, Next, Obstacle, Protocol, Purpose, Sizes,
-    Transaction, Trials, flusher::Flusher, insist, pause,
+    Transaction, Trials, flusher::Flusher, insist::reconnect, pause,
 };
 
 /// The writing side of one database.
@@ -157,23 +157,6 @@ impl<P: Protocol> Writer<P> {
         self.protocol.begin_writing(&mut self.memory, &mut session)?;
         Ok(session)
     }
-}
-
-/// Connects, again and again, but no longer than `within`.
-pub(crate) fn reconnect<P: Protocol>(
-    protocol: &P,
-    purpose: Purpose,
-    within: Duration,
-) -> Result<P::Session, Error<P>> {
-    let connected = insist(within, |_| match protocol.connect(purpose) {
-        // A replica may be about to be promoted.
-        Err(error @ (Error::Connect { .. } | Error::ReadOnly(_))) => {
-            tracing::debug!(%error, "no server can be reached that takes writes");
-            ControlFlow::Continue(error)
-        }
-        other => ControlFlow::Break(other),
-    });
-    connected.unwrap_or_else(Err)
 }
 
 impl<P: Protocol> Writer<P> {

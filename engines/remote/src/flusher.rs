@@ -8,7 +8,7 @@ use std::{
 
 use groupcommit_core::{Cause, Flush};
 
-use crate::{Error, Protocol, Purpose, engine::reconnect};
+use crate::{Error, Protocol, Purpose, insist::reconnect};
 
 /// Barriers that may fail before an error is final.
 const ATTEMPTS_MAX: u32 = 3;

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::{Error, Protocol, Purpose};
+
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -44,6 +46,23 @@ pub fn insist<T, R>(
         pause(attempts);
         attempts += 1;
     }
+}
+
+/// Connects, again and again, but no longer than `within`.
+pub(crate) fn reconnect<P: Protocol>(
+    protocol: &P,
+    purpose: Purpose,
+    within: Duration,
+) -> Result<P::Session, Error<P>> {
+    let connected = insist(within, |_| match protocol.connect(purpose) {
+        // A replica may be about to be promoted.
+        Err(error @ (Error::Connect { .. } | Error::ReadOnly(_))) => {
+            tracing::debug!(%error, "no server can be reached that takes writes");
+            ControlFlow::Continue(error)
+        }
+        other => ControlFlow::Break(other),
+    });
+    connected.unwrap_or_else(Err)
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
 //! What is known of an input without the readers that are tested.
 
 use std::{
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufReader, Read},
     str,
 };
 
 use serde_json::Value;
 
 use crate::ingest::{
-    csv::CsvRecords,
     infer::{Found, csv_columns, json_columns},
     job::{Column, Job, Shape, Work, json_members},
     ledger::Place,
     options::Format,
-    record::{LineRecords, Next, Record, Records},
-    statements::StatementRecords,
+    record::{Next, Record},
+    stream::Records,
     value::{Cell, Kind, Stored, canonical_integer, faithful_real, store},
 };
 
@@ -38,14 +37,6 @@ impl Read for Pieces {
         into[..count].copy_from_slice(&self.bytes[self.at..self.at + count]);
         self.at += count;
         Ok(count)
-    }
-}
-
-fn reader(input: Box<dyn BufRead>, format: Format, delimiter: u8) -> Records {
-    match format {
-        Format::Csv => Records::Csv(Box::new(CsvRecords::new(input, delimiter))),
-        Format::Ndjson => Records::Lines(LineRecords::new(input)),
-        Format::Sql => Records::Statements(StatementRecords::new(input)),
     }
 }
 
@@ -81,12 +72,12 @@ fn seen(records: &[Record]) -> Vec<Seen<'_>> {
 
 /// The records of `input`, which are the same read whole and read in pieces.
 fn records(input: &[u8], format: Format, delimiter: u8, rng: &mut fastrand::Rng) -> Vec<Record> {
-    let whole = reader(Box::new(io::Cursor::new(input.to_vec())), format, delimiter);
+    let whole = Records::new(Box::new(io::Cursor::new(input.to_vec())), format, delimiter);
     let whole = read_all(whole, input.len());
     let largest = [1, 2, 7, 64, 5_000][rng.usize(0..5)];
     let pieces = Pieces { bytes: input.to_vec(), at: 0, rng: rng.fork(), largest };
     let buffered = Box::new(BufReader::with_capacity(rng.usize(1..100), pieces));
-    let pieces = read_all(reader(buffered, format, delimiter), input.len());
+    let pieces = read_all(Records::new(buffered, format, delimiter), input.len());
     assert_eq!(seen(&whole), seen(&pieces), "read whole, and read in pieces");
     let lines: Vec<u64> = whole.iter().map(|record| record.line).collect();
     assert!(lines.is_sorted() && lines.first() != Some(&0), "{lines:?}");
