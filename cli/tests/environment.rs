@@ -5,7 +5,8 @@ mod common;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 
-use common::{Ended, Place, wait_for_position};
+use common::{Ended, Place, signal};
+use nix::sys::signal::Signal;
 
 #[test]
 fn inputs_that_cannot_be_read() {
@@ -119,10 +120,7 @@ fn another_process_with_the_write_lock_is_named_as_the_cause() {
 fn a_lock_taken_amid_an_ingest_stops_it_at_a_durable_position() {
     let place = Place::new();
     let arguments = ["-t", "t", "--sample", "1", "--busy-timeout", "0.1", "--json"];
-    let mut child = place.ingest(&arguments).stdin(Stdio::piped()).spawn().expect("starts");
-    let mut input = child.stdin.take().expect("piped");
-    input.write_all(b"a\n1\n2\n").expect("writes");
-    wait_for_position(&place, &mut child, 2);
+    let (child, mut input) = place.fed(&arguments, b"a\n1\n2\n", 2);
     let holder = place.database();
     holder.execute_batch("BEGIN IMMEDIATE").expect("locks");
     input.write_all(b"3\n4\n").expect("writes");
@@ -186,8 +184,7 @@ fn waiting_for_a_lock_is_told_and_ctrl_c_ends_it() {
     let mut said = String::new();
     lines.read_line(&mut said).expect("reads");
     assert!(said.contains("waiting for") && said.contains("write lock"), "{said}");
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("signals");
+    signal(&child, Signal::SIGINT);
     lines.read_to_string(&mut said).expect("reads");
     assert_eq!(child.wait().expect("ends").code(), Some(130));
     assert!(said.contains("stopping") && said.contains("nothing was ingested"), "{said}");
@@ -199,14 +196,7 @@ fn waiting_for_a_lock_is_told_and_ctrl_c_ends_it() {
 #[test]
 fn waiting_amid_an_ingest_is_told_too() {
     let place = Place::new();
-    let mut child = place
-        .ingest(&["-t", "t", "--sample", "1", "--quiet"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let mut input = child.stdin.take().expect("piped");
-    input.write_all(b"a\n1\n").expect("writes");
-    wait_for_position(&place, &mut child, 1);
+    let (mut child, mut input) = place.fed(&["-t", "t", "--sample", "1", "--quiet"], b"a\n1\n", 1);
     let holder = place.database();
     holder.execute_batch("BEGIN IMMEDIATE").expect("locks");
     input.write_all(b"2\n").expect("writes");
@@ -215,8 +205,7 @@ fn waiting_amid_an_ingest_is_told_too() {
     let mut said = String::new();
     lines.read_line(&mut said).expect("reads");
     assert!(said.contains("waiting for") && said.contains("write lock"), "{said}");
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("signals");
+    signal(&child, Signal::SIGINT);
     lines.read_line(&mut said).expect("reads");
     assert!(said.contains("stopping"), "{said}");
     holder.execute_batch("ROLLBACK").expect("unlocks");

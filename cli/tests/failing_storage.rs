@@ -5,9 +5,9 @@ mod common;
 use std::io::Write as _;
 use std::iter;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Ended, Place, wait_for_position};
+use common::{Ended, Place};
 
 /// Runs a command for which a right may be missing; says so where it fails.
 fn may(program: &str, arguments: &[&str]) -> bool {
@@ -89,14 +89,7 @@ fn a_disk_that_runs_full_stops_it_at_a_durable_position_and_it_goes_on_when_ther
 #[test]
 fn a_log_that_vanishes_leaves_the_outcome_unknown_which_is_exit_code_3() {
     let place = Place::new();
-    let mut child = place
-        .ingest(&["-t", "t", "--sample", "1", "--json"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let mut input = child.stdin.take().expect("piped");
-    input.write_all(b"a\n1\n2\n").expect("writes");
-    wait_for_position(&place, &mut child, 2);
+    let (child, mut input) = place.fed(&["-t", "t", "--sample", "1", "--json"], b"a\n1\n2\n", 2);
     std::fs::remove_file(place.path("test.db-wal")).expect("removes");
     input.write_all(b"3\n4\n").expect("writes");
     drop(input);
@@ -110,14 +103,7 @@ fn a_log_that_vanishes_leaves_the_outcome_unknown_which_is_exit_code_3() {
 #[test]
 fn a_database_that_is_deleted_amid_an_ingest_is_no_success() {
     let place = Place::new();
-    let mut child = place
-        .ingest(&["-t", "t", "--sample", "1", "--json"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let mut input = child.stdin.take().expect("piped");
-    input.write_all(b"a\n1\n2\n").expect("writes");
-    wait_for_position(&place, &mut child, 2);
+    let (child, mut input) = place.fed(&["-t", "t", "--sample", "1", "--json"], b"a\n1\n2\n", 2);
     for ending in ["", "-wal", "-shm"] {
         std::fs::remove_file(place.path(&format!("test.db{ending}"))).expect("removes");
     }

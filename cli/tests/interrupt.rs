@@ -5,24 +5,16 @@ mod common;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
-use common::{Ended, Place, wait_for_position};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use common::{Ended, Place, signal};
+use nix::sys::signal::Signal;
 
 #[test]
 fn ctrl_c_on_a_quiet_pipe_drains_and_tells_what_is_durable() {
     let place = Place::new();
-    let mut child = place
-        .ingest(&["-t", "t", "--sample", "1", "--json"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let mut input = child.stdin.take().expect("piped");
     // The last line is only begun: it is no record yet.
-    input.write_all(b"a,b\n1,x\n2,y\n3,z\n4,").expect("writes");
-    wait_for_position(&place, &mut child, 3);
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    kill(pid, Signal::SIGINT).expect("signals");
+    let (child, input) =
+        place.fed(&["-t", "t", "--sample", "1", "--json"], b"a,b\n1,x\n2,y\n3,z\n4,", 3);
+    signal(&child, Signal::SIGINT);
     let ended = Ended::from(child.wait_with_output().expect("ends")).expect(130);
     drop(input); // the pipe was open all the time: it was not the end of input that ended the program
     let ended = ended.says("every record through number 3 (line 4) is durable").says("--resume");
@@ -44,10 +36,9 @@ fn a_signal_before_the_first_record_begins_nothing() {
     let place = Place::new();
     let mut child = place.ingest(&["-t", "t", "-"]).stdin(Stdio::piped()).spawn().expect("starts");
     let input = child.stdin.take().expect("piped");
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
     // The program polls its input only once its handler is in place: the signal is caught from then on.
     wait_until_polling(&child);
-    kill(pid, Signal::SIGTERM).expect("signals");
+    signal(&child, Signal::SIGTERM);
     let ended = Ended::from(child.wait_with_output().expect("ends"));
     drop(input);
     ended.expect(130).says("nothing was ingested");

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -55,6 +55,16 @@ impl Place {
         let ended = Ended::from(child.wait_with_output().expect("ends"));
         writer.join().expect("writes");
         ended
+    }
+
+    /// Starts the program on a pipe that stays open, writes `input` into it, and waits until `position`
+    /// records are durable.
+    pub fn fed(&self, arguments: &[&str], input: &[u8], position: u64) -> (Child, ChildStdin) {
+        let mut child = self.ingest(arguments).stdin(Stdio::piped()).spawn().expect("starts");
+        let mut pipe = child.stdin.take().expect("piped");
+        pipe.write_all(input).expect("writes");
+        wait_for_position(self, &mut child, position);
+        (child, pipe)
     }
 
     /// A connection of the test's own.
@@ -184,6 +194,12 @@ pub fn assert_equal_to_csv(place: &Place, table: &str, input: &[u8], rejected: &
         }
     }
     assert!(rows.next().expect("steps").is_none(), "more rows than records");
+}
+
+/// Sends the program a signal.
+pub fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    nix::sys::signal::kill(pid, signal).expect("signals");
 }
 
 /// Waits until the ingest `child` into the database of `place` has made `position` records durable, or

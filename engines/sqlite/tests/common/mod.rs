@@ -66,6 +66,27 @@ impl Scratch {
         Connection::open(&self.path).unwrap()
     }
 
+    /// Submits a transaction into one group, between neighbours that insert 1 and 2 into table `t`.
+    /// They commit; what it came to itself is returned.
+    pub(crate) fn between_neighbours<T, E>(
+        &self,
+        submit: impl FnOnce(&Database) -> Ticket<T, E>,
+    ) -> Result<T, Failure<E>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let held = hold(&self.db);
+        let before = neighbour(&self.db, 1);
+        let ticket = submit(&self.db);
+        let after = neighbour(&self.db, 2);
+        held.release().wait().unwrap();
+        assert_eq!(before.wait().unwrap(), 1);
+        let result = ticket.wait();
+        assert_eq!(after.wait().unwrap(), 1);
+        result
+    }
+
     /// The ids of table `t`, read by a connection that knows nothing of groupcommit.
     pub(crate) fn ids(&self) -> Vec<i64> {
         ids(&self.plain())

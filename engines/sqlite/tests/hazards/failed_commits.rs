@@ -2,7 +2,7 @@
 
 use groupcommit_sqlite::{Failure, rusqlite};
 
-use crate::common::{Done, Scratch, hold, insert, neighbour};
+use crate::common::{Done, Scratch, insert, neighbour};
 
 /// An index whose segments are damaged is read only when the commit writes to it.
 #[test]
@@ -14,18 +14,13 @@ fn for_a_damaged_virtual_table_loses_one_transaction() {
          UPDATE f_data SET block = zeroblob(10) WHERE id > 9;
          UPDATE f_data SET block = x'00000000ff' WHERE id = 10;",
     );
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let damaged = test.db.submit(|tx| {
-        insert(tx, 50)?;
-        tx.execute("INSERT INTO f VALUES ('d')", ())
+    let damaged = test.between_neighbours(|db| {
+        db.submit(|tx| {
+            insert(tx, 50)?;
+            tx.execute("INSERT INTO f VALUES ('d')", ())
+        })
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    let damaged = damaged.wait();
     assert!(matches!(damaged, Err(Failure::Rejected(_))), "{damaged:?}");
-    after.wait().unwrap();
     neighbour(&test.db, 3).wait().unwrap();
     assert_eq!(test.ids(), [1, 2, 3]);
 }
@@ -34,20 +29,15 @@ fn for_a_damaged_virtual_table_loses_one_transaction() {
 #[test]
 fn for_an_error_that_a_closure_kept_to_itself_loses_one_transaction() {
     let test = Scratch::with_table();
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let odd = test.db.submit(|tx| {
-        insert(tx, 50)?;
-        tx.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
-        Done::Ok(())
+    let odd = test.between_neighbours(|db| {
+        db.submit(|tx| {
+            insert(tx, 50)?;
+            tx.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
+            Done::Ok(())
+        })
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
     let plain = plain_loses_it(&test);
-    let odd = odd.wait();
     assert_eq!(matches!(odd, Err(Failure::Rejected(_))), plain, "{odd:?}");
-    after.wait().unwrap();
     assert!(!test.ids().contains(&50) || !plain);
 }
 
@@ -62,17 +52,13 @@ fn plain_loses_it(test: &Scratch) -> bool {
 #[test]
 fn for_an_error_of_one_that_failed_loses_nobody_else() {
     let test = Scratch::with_table();
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let odd = test.db.submit(|tx| {
-        tx.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
-        insert(tx, 50)?;
-        Err::<(), _>(rusqlite::Error::InvalidQuery)
+    let odd = test.between_neighbours(|db| {
+        db.submit(|tx| {
+            tx.execute("CREATE VIEW IF NOT EXISTS IF AS SELECT null", ()).unwrap_err();
+            insert(tx, 50)?;
+            Err::<(), _>(rusqlite::Error::InvalidQuery)
+        })
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    odd.wait().unwrap_err();
-    after.wait().unwrap();
+    odd.unwrap_err();
     assert_eq!(test.ids(), [1, 2]);
 }

@@ -18,15 +18,10 @@ fn children(test: &Scratch) -> i64 {
 #[test]
 fn a_member_that_leaves_one_unsatisfied_fails_alone() {
     let test = Scratch::new(SCHEMA);
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let odd = test.db.submit(|tx| tx.execute("INSERT INTO child VALUES (1, 99)", ()));
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    let odd = odd.wait();
+    let odd = test.between_neighbours(|db| {
+        db.submit(|tx| tx.execute("INSERT INTO child VALUES (1, 99)", ()))
+    });
     assert!(matches!(rejected_by_engine(&odd), Error::ForeignKey), "{odd:?}");
-    after.wait().unwrap();
     assert_eq!(test.ids(), [1, 2]);
     assert_eq!(children(&test), 0);
 }

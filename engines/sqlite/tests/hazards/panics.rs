@@ -35,34 +35,30 @@ fn a_member_that_panics_fails_alone() {
 #[test]
 fn one_caught_inside_undoes_its_savepoint_only() {
     let test = Scratch::with_table();
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let nests = test.db.submit(|tx| {
-        insert(tx, 10)?;
-        tx.savepoint(|tx| {
-            insert(tx, 11)?;
-            let caught = catch_unwind(AssertUnwindSafe(|| {
-                tx.savepoint(|tx| -> Done {
-                    insert(tx, 12)?;
-                    tx.savepoint(|tx| insert(tx, 13))?;
-                    panic!("on purpose");
-                })
-            }));
-            assert!(caught.is_err());
-            insert(tx, 14)
-        })?;
-        let undone = tx.savepoint(|tx| {
-            insert(tx, 15)?;
-            Err::<(), _>(groupcommit_sqlite::rusqlite::Error::InvalidQuery)
-        });
-        assert!(undone.is_err());
-        tx.savepoint(|tx| insert(tx, 16))
+    let nests = test.between_neighbours(|db| {
+        db.submit(|tx| {
+            insert(tx, 10)?;
+            tx.savepoint(|tx| {
+                insert(tx, 11)?;
+                let caught = catch_unwind(AssertUnwindSafe(|| {
+                    tx.savepoint(|tx| -> Done {
+                        insert(tx, 12)?;
+                        tx.savepoint(|tx| insert(tx, 13))?;
+                        panic!("on purpose");
+                    })
+                }));
+                assert!(caught.is_err());
+                insert(tx, 14)
+            })?;
+            let undone = tx.savepoint(|tx| {
+                insert(tx, 15)?;
+                Err::<(), _>(groupcommit_sqlite::rusqlite::Error::InvalidQuery)
+            });
+            assert!(undone.is_err());
+            tx.savepoint(|tx| insert(tx, 16))
+        })
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    nests.wait().unwrap();
-    after.wait().unwrap();
+    nests.unwrap();
     assert_eq!(test.ids(), [1, 2, 10, 11, 14, 16]);
 }
 

@@ -16,14 +16,8 @@ const RAISE: &str = "INSERT INTO t VALUES (50, 'a'), (77, 'fail'), (51, 'b')";
 fn a_member_that_fails_so_leaves_nothing() {
     for sql in [CONFLICT, RAISE] {
         let test = Scratch::new(SCHEMA);
-        let held = hold(&test.db);
-        let before = neighbour(&test.db, 1);
-        let odd = test.db.submit(move |tx| tx.execute(sql, ()));
-        let after = neighbour(&test.db, 2);
-        held.release().wait().unwrap();
-        before.wait().unwrap();
-        assert_eq!(code(odd.wait()), ErrorCode::ConstraintViolation);
-        after.wait().unwrap();
+        let odd = test.between_neighbours(|db| db.submit(move |tx| tx.execute(sql, ())));
+        assert_eq!(code(odd), ErrorCode::ConstraintViolation);
         assert_eq!(test.ids(), [1, 2]);
     }
 }

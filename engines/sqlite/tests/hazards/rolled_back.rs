@@ -16,17 +16,13 @@ const RAISE: &str = "INSERT INTO t VALUES (77, 'roll back')";
 fn it_fails_alone() {
     for sql in [CONFLICT, RAISE] {
         let test = Scratch::new(SCHEMA);
-        let held = hold(&test.db);
-        let before = neighbour(&test.db, 1);
-        let odd = test.db.submit(move |tx| {
-            insert(tx, 50)?;
-            tx.execute(sql, ())
+        let odd = test.between_neighbours(|db| {
+            db.submit(move |tx| {
+                insert(tx, 50)?;
+                tx.execute(sql, ())
+            })
         });
-        let after = neighbour(&test.db, 2);
-        held.release().wait().unwrap();
-        assert_eq!(before.wait().unwrap(), 1);
-        assert_eq!(code(odd.wait()), ErrorCode::ConstraintViolation);
-        assert_eq!(after.wait().unwrap(), 1);
+        assert_eq!(code(odd), ErrorCode::ConstraintViolation);
         assert_eq!(test.ids(), [1, 2]);
     }
 }
@@ -35,21 +31,16 @@ fn it_fails_alone() {
 fn swallowed_it_still_undoes_the_member_and_what_follows_does_not_autocommit() {
     for sql in [CONFLICT, RAISE] {
         let test = Scratch::new(SCHEMA);
-        let held = hold(&test.db);
-        let before = neighbour(&test.db, 1);
-        let odd = test.db.submit(move |tx| {
-            insert(tx, 50)?;
-            assert!(tx.execute(sql, ()).is_err());
-            // Now outside any transaction: this would commit by itself.
-            let followed = insert(tx, 51).is_ok() || tx.execute_batch("DELETE FROM t").is_ok();
-            Done::Ok(followed)
+        let odd = test.between_neighbours(|db| {
+            db.submit(move |tx| {
+                insert(tx, 50)?;
+                assert!(tx.execute(sql, ()).is_err());
+                // Now outside any transaction: this would commit by itself.
+                let followed = insert(tx, 51).is_ok() || tx.execute_batch("DELETE FROM t").is_ok();
+                Done::Ok(followed)
+            })
         });
-        let after = neighbour(&test.db, 2);
-        held.release().wait().unwrap();
-        before.wait().unwrap();
-        let odd = odd.wait();
         assert!(matches!(rejected_by_engine(&odd), Error::RolledBack), "{odd:?}");
-        after.wait().unwrap();
         assert_eq!(test.ids(), [1, 2]);
     }
 }

@@ -2,31 +2,26 @@
 
 use groupcommit_sqlite::{Error, rusqlite};
 
-use crate::common::{Done, Scratch, hold, insert, neighbour, rejected_by_engine};
+use crate::common::{Done, Scratch, insert, rejected_by_engine};
 
 /// While a cursor is open, an interrupt lasts.
 #[test]
 fn for_an_interrupt_that_lasts() {
     let test = Scratch::with_table();
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let odd = test.db.submit(|tx| {
-        let mut cursor = tx.prepare("SELECT 1 UNION ALL SELECT 2")?;
-        let mut rows = cursor.query(())?;
-        rows.next()?;
-        tx.savepoint(|tx| {
-            insert(tx, 50)?;
-            tx.get_interrupt_handle().interrupt();
-            Err::<(), _>(rusqlite::Error::InvalidQuery)
+    let odd = test.between_neighbours(|db| {
+        db.submit(|tx| {
+            let mut cursor = tx.prepare("SELECT 1 UNION ALL SELECT 2")?;
+            let mut rows = cursor.query(())?;
+            rows.next()?;
+            tx.savepoint(|tx| {
+                insert(tx, 50)?;
+                tx.get_interrupt_handle().interrupt();
+                Err::<(), _>(rusqlite::Error::InvalidQuery)
+            })
+            .unwrap_err();
+            Done::Ok(())
         })
-        .unwrap_err();
-        Done::Ok(())
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    let odd = odd.wait();
     assert!(matches!(rejected_by_engine(&odd), Error::SavepointKept), "{odd:?}");
-    after.wait().unwrap();
     assert_eq!(test.ids(), [1, 2]);
 }

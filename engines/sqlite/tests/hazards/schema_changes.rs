@@ -18,43 +18,39 @@ fn one_that_is_kept_prepared_is_undone_when_its_member_fails() {
     let test = Scratch::with_table();
     test.db.transact(|tx| tx.execute(CREATE, ())).unwrap();
     test.db.transact(|tx| tx.execute("DROP TABLE extra", ())).unwrap();
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let odd = test.db.submit(|tx| {
+    let odd = test.between_neighbours(|db| {
+        db.submit(|tx| {
+            tx.execute(CREATE, ())?;
+            Err::<(), _>(rusqlite::Error::InvalidQuery)
+        })
+    });
+    odd.unwrap_err();
+    assert_eq!(tables(&test), ["t"]);
+    assert_eq!(test.ids(), [1, 2]);
+}
+
+/// A member creates the table and fails, with the statement prepared before.
+fn is_undone(test: &Scratch) {
+    let odd = test.db.transact(|tx| {
         tx.execute(CREATE, ())?;
         Err::<(), _>(rusqlite::Error::InvalidQuery)
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    odd.wait().unwrap_err();
-    after.wait().unwrap();
-    assert_eq!(tables(&test), ["t"]);
-    assert_eq!(test.ids(), [1, 2]);
+    odd.unwrap_err();
+    assert_eq!(tables(test), ["t"]);
 }
 
 #[test]
 fn one_that_was_only_prepared_before_is_undone_when_its_member_fails() {
     let test = Scratch::with_table();
     test.db.transact(|tx| tx.prepare_cached(CREATE).map(drop)).unwrap();
-    let odd = test.db.transact(|tx| {
-        tx.execute(CREATE, ())?;
-        Err::<(), _>(rusqlite::Error::InvalidQuery)
-    });
-    odd.unwrap_err();
-    assert_eq!(tables(&test), ["t"]);
+    is_undone(&test);
 }
 
 #[test]
 fn one_that_an_exclusive_prepared_is_undone_when_its_member_fails() {
     let test = Scratch::with_table();
     test.db.exclusive(|conn| conn.prepare_cached(CREATE).map(drop)).unwrap();
-    let odd = test.db.transact(|tx| {
-        tx.execute(CREATE, ())?;
-        Err::<(), _>(rusqlite::Error::InvalidQuery)
-    });
-    odd.unwrap_err();
-    assert_eq!(tables(&test), ["t"]);
+    is_undone(&test);
 }
 
 #[test]

@@ -69,21 +69,15 @@ fn a_transaction_whose_deadline_passes_in_the_queue_never_runs() {
 fn one_that_would_run_for_ever_is_stopped_at_its_deadline_and_its_neighbours_commit() {
     for writes_first in [false, true] {
         let test = Scratch::with_table();
-        let held = hold(&test.db);
-        let before = neighbour(&test.db, 1);
-        let endless =
-            test.db.with(Terms::new().deadline(Duration::from_millis(200))).submit(move |tx| {
+        let endless = test.between_neighbours(|db| {
+            db.with(Terms::new().deadline(Duration::from_millis(200))).submit(move |tx| {
                 if writes_first {
                     insert(tx, 50)?;
                 }
                 tx.query_row(ENDLESS, (), |row| row.get::<_, i64>(0))
-            });
-        let after = neighbour(&test.db, 2);
-        held.release().wait().unwrap();
-        before.wait().unwrap();
-        let endless = endless.wait();
+            })
+        });
         assert!(matches!(endless, Err(Failure::NotRun(NotRun::DeadlinePassed))), "{endless:?}");
-        after.wait().unwrap();
         assert_eq!(test.ids(), [1, 2]);
     }
 }
@@ -91,21 +85,16 @@ fn one_that_would_run_for_ever_is_stopped_at_its_deadline_and_its_neighbours_com
 #[test]
 fn a_write_that_would_run_for_ever_is_undone_at_its_deadline() {
     let test = Scratch::with_table();
-    let held = hold(&test.db);
-    let before = neighbour(&test.db, 1);
-    let endless = test.db.with(Terms::new().deadline(Duration::from_millis(100))).submit(|tx| {
-        tx.execute(
-            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+    let endless = test.between_neighbours(|db| {
+        db.with(Terms::new().deadline(Duration::from_millis(100))).submit(|tx| {
+            tx.execute(
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
              INSERT OR REPLACE INTO t SELECT 100 + i % 10, 'x' FROM n",
-            (),
-        )
+                (),
+            )
+        })
     });
-    let after = neighbour(&test.db, 2);
-    held.release().wait().unwrap();
-    before.wait().unwrap();
-    let endless = endless.wait();
     assert!(matches!(endless, Err(Failure::NotRun(NotRun::DeadlinePassed))), "{endless:?}");
-    after.wait().unwrap();
     assert_eq!(test.ids(), [1, 2]);
 }
 
