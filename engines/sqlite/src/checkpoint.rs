@@ -3,8 +3,10 @@
 //! A checkpoint copies the log's pages into the database and syncs it; once every page is copied
 //! and no reader needs the log, the next writer starts it anew from its beginning. Done on a
 //! connection and a thread of its own (`PASSIVE`, which waits for nobody), it costs the commits
-//! nothing, but against a writer that never rests it never catches up. So beyond a second
-//! threshold the engine itself checkpoints what is left, between two groups.
+//! little: what it writes is synced piece by piece, so that no flush of the log waits behind all of it.
+//! But against a writer that never rests it never catches up. So another copies what was appended
+//! meanwhile, and another; the commits wait where they append so much that these would not get shorter;
+//! and the engine itself checkpoints the little that is left, between two groups.
 //!
 //! Invariants:
 //! 1. One checkpoint at a time, from one connection.
@@ -13,35 +15,44 @@
 //!    while the system reports their loss only once. The log still holds them all; opening the
 //!    database again copies it from its beginning. After any other error (no space, interrupted)
 //!    nothing more counts as copied than before, so the next checkpoint copies the same pages again.
-//! 3. The log grows far beyond [`FRAMES_MAX`] only while readers overlap that each hold a snapshot
-//!    for longer than [`READERS_WAIT_MAX`], or another process the checkpoint lock. While no commit
-//!    comes, a reader that begins sees all of the log and hinders nobody, so it is enough to wait
+//! 3. The log grows far beyond [`FRAMES_TIMES`] that length only while readers overlap that each hold
+//!    a snapshot for longer than [`READERS_WAIT_MAX`], or another process the checkpoint lock. While no
+//!    commit comes, a reader that begins sees all of the log and hinders nobody, so it is enough to wait
 //!    for those that began before: for as long as one of them takes, not for a moment without any.
 
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use groupcommit_core::{Cause, SharedPool, Spawn};
-use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, wal::CheckpointMode};
 
-use crate::{Error, wal::Log};
+use crate::{Error, ffi::Copier, wal::Log};
 
-/// Frames (pages) in the log from which on a checkpoint runs beside the commits: SQLite's own
-/// default.
-pub(crate) const FRAMES_BACKGROUND: u64 = 1_000;
+/// Frames (pages) in the log from which on it is checkpointed beside the commits, at least.
+pub(crate) const FRAMES_MIN: u64 = 4_000;
+
+/// The same at most. In between, the log grows to a quarter of the database: a page that is in it more than
+/// once is copied once.
+pub(crate) const FRAMES_MAX: u64 = 60_000;
+
+/// How many times as many make the commits wait for a checkpoint, however much is left.
+pub(crate) const FRAMES_TIMES: u64 = 4;
+
+/// How long the commits wait for a checkpoint beside them at most, for each group.
+const WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// Frames left to copy that are few enough for the commits to wait for them, so that the log can
 /// be started anew.
-pub(crate) const FRAMES_CATCH_UP: u64 = 400;
+pub(crate) const FRAMES_CATCH_UP: u64 = 1_000;
 
-/// Frames in the log from which on the commits wait for a checkpoint, however much is left.
-pub(crate) const FRAMES_MAX: u64 = 8_000;
+/// The same, when another checkpoint beside the commits would leave as many.
+pub(crate) const FRAMES_CATCH_UP_MAX: u64 = 4_000;
 
 /// How long a checkpoint between two groups waits at first for readers to let go of their snapshots,
 /// when the log is at its longest.
@@ -53,6 +64,8 @@ const READERS_WAIT_MAX: Duration = Duration::from_secs(1);
 /// When to checkpoint next: a pure rule over the log's length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
+    /// The last checkpoint beside the commits of this log.
+    last: Option<Round>,
     /// Frames at the last attempt between groups. While the log is longer, that did not let it
     /// start anew: a reader was in it.
     attempted_at: u64,
@@ -60,9 +73,24 @@ pub(crate) struct Schedule {
     readers_wait: Duration,
 }
 
+/// A checkpoint beside the commits, as it began.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    frames: u64,
+    copied: u64,
+    /// Pages that it is expected to write.
+    pages: u64,
+}
+
+impl Round {
+    fn left(&self) -> u64 {
+        self.frames - self.copied
+    }
+}
+
 impl Default for Schedule {
     fn default() -> Self {
-        Self { attempted_at: 0, readers_wait: READERS_WAIT }
+        Self { last: None, attempted_at: 0, readers_wait: READERS_WAIT }
     }
 }
 
@@ -78,27 +106,68 @@ pub(crate) enum Due {
 }
 
 impl Schedule {
-    /// `frames` in the log, of which `copied` are in the database.
-    pub(crate) fn due(&mut self, frames: u64, copied: u64) -> Due {
-        if frames < self.attempted_at {
-            self.attempted_at = 0; // it was started anew
-        }
+    /// Frames from which on the log of a database of so many pages is checkpointed.
+    fn length(pages: u64) -> u64 {
+        (pages / 4).clamp(FRAMES_MIN, FRAMES_MAX)
+    }
+
+    /// `frames` in the log, of which `copied` are in the database, which has `pages`.
+    pub(crate) fn due(&self, frames: u64, copied: u64, pages: u64) -> Due {
+        let length = Self::length(pages);
         let left = frames.saturating_sub(copied);
-        if frames < self.attempted_at + FRAMES_BACKGROUND || left == 0 {
-            Due::Nothing
-        } else if frames >= FRAMES_MAX {
-            Due::Restart(self.readers_wait)
-        } else if left <= FRAMES_CATCH_UP {
+        if frames < self.attempted_at + length || left == 0 {
+            return Due::Nothing;
+        }
+        if frames >= FRAMES_TIMES * length {
+            return Due::Restart(self.readers_wait);
+        }
+        // While a checkpoint copies so many frames, the commits append fewer; the next copies those. So
+        // fewer and fewer are left, until a group is as long as a checkpoint takes.
+        let (before, is_stuck) = match self.last {
+            Some(last) => (last.left(), copied <= last.copied && frames < last.frames + length / 4),
+            None => (u64::MAX, false),
+        };
+        let is_shortest = left <= FRAMES_CATCH_UP_MAX && left >= before / 10 * 9;
+        if left <= FRAMES_CATCH_UP || is_shortest {
             Due::CatchUp
+        } else if is_stuck {
+            Due::Nothing // a reader keeps it from copying more
         } else {
             Due::Background
         }
+    }
+
+    /// A checkpoint begins beside the commits; the one before has written so many pages.
+    pub(crate) fn begin(&mut self, frames: u64, copied: u64, written: u64) {
+        let left = frames - copied;
+        // As many frames to a page as then.
+        let pages = self.last.map_or(left, |last| left * written.max(1) / last.left().max(1));
+        self.last = Some(Round { frames, copied, pages: pages.max(1) });
+    }
+
+    /// How long the next group waits while a checkpoint runs beside the commits, has run for so long and
+    /// has written so many pages: it has to copy faster than they append, or the log only grows. So they
+    /// append one frame for two that it copies, and at first an eighth of those.
+    pub(crate) fn wait(&self, frames: u64, written: u64, elapsed: Duration) -> Duration {
+        let Some(last) = self.last else { return Duration::ZERO };
+        let copied = last.left() * written.min(last.pages) / last.pages;
+        let allowed = last.left() / 8 + copied / 2 + FRAMES_CATCH_UP / 2;
+        let ahead = (frames - last.frames).saturating_sub(allowed);
+        // Until as many more are copied, at the pace so far.
+        let ahead = u32::try_from(2 * ahead).unwrap_or(u32::MAX);
+        let copied = u32::try_from(copied).unwrap_or(u32::MAX).max(1);
+        (elapsed / copied).saturating_mul(ahead).min(WAIT_MAX)
     }
 
     /// An attempt is made between groups, with `frames` in the log: unless the log is started anew,
     /// the next is made only when it has grown by as much again, instead of at every group.
     pub(crate) fn attempted(&mut self, frames: u64) {
         self.attempted_at = frames;
+    }
+
+    /// The log was started anew.
+    pub(crate) fn restart(&mut self) {
+        *self = Self { readers_wait: self.readers_wait, ..Self::default() };
     }
 
     /// What [`Due::Restart`] came to: whether it was worth the wait.
@@ -113,6 +182,10 @@ impl Schedule {
 pub(crate) struct Checkpoints {
     shared: Arc<Shared>,
     schedule: Schedule,
+    /// In the log when it was last looked at.
+    frames: u64,
+    /// When the last checkpoint beside the commits began.
+    began: Instant,
 }
 
 #[derive(Debug)]
@@ -120,10 +193,16 @@ struct Shared {
     path: PathBuf,
     log: Arc<Log>,
     /// Opened when first needed, so that a database that writes little has one connection less.
-    connection: Mutex<Option<Connection>>,
-    running: AtomicBool,
+    copier: Mutex<Option<Copier>>,
+    /// Whether a checkpoint runs beside the commits.
+    running: Mutex<bool>,
+    stopped: Condvar,
     /// Frames that the last checkpoint had copied.
     copied: AtomicU64,
+    /// Pages that the last checkpoint beside the commits has written.
+    written: Arc<AtomicU64>,
+    /// Pages of the database at the last checkpoint beside the commits.
+    pages: AtomicU64,
     closed: AtomicBool,
     /// Why there is no other checkpoint.
     failed: OnceLock<Cause>,
@@ -135,13 +214,18 @@ impl Checkpoints {
             shared: Arc::new(Shared {
                 path: path.to_owned(),
                 log,
-                connection: Mutex::new(None),
-                running: AtomicBool::new(false),
+                copier: Mutex::new(None),
+                running: Mutex::new(false),
+                stopped: Condvar::new(),
                 copied: AtomicU64::new(0),
+                written: Arc::default(),
+                pages: AtomicU64::new(0),
                 closed: AtomicBool::new(false),
                 failed: OnceLock::new(),
             }),
             schedule: Schedule::default(),
+            frames: 0,
+            began: Instant::now(),
         }
     }
 
@@ -170,39 +254,52 @@ impl Checkpoints {
 
     fn keep_bounded(&mut self, frames: u64) {
         let shared = &self.shared;
-        if frames < shared.copied.load(Ordering::Relaxed) {
-            shared.copied.store(0, Ordering::Relaxed); // the log was started anew
+        if frames < self.frames {
+            self.schedule.restart();
+            shared.copied.store(0, Ordering::Relaxed);
         }
-        let due = self.schedule.due(frames, shared.copied.load(Ordering::Relaxed));
-        if due == Due::Nothing || shared.running.swap(true, Ordering::AcqRel) {
-            return; // one at a time; a running one is let to finish
-        }
-        let (mode, readers_wait) = match due {
-            Due::Restart(readers_wait) => (CheckpointMode::RESTART, readers_wait),
-            _ => (CheckpointMode::PASSIVE, Duration::ZERO),
-        };
-        if due == Due::Background {
-            let shared = shared.clone();
-            SharedPool.spawn(Box::new(move || {
-                shared.checkpoint(mode, readers_wait);
-                shared.running.store(false, Ordering::Release);
-            }));
+        self.frames = frames;
+        let copied = shared.copied.load(Ordering::Relaxed);
+        let due = self.schedule.due(frames, copied, shared.pages.load(Ordering::Relaxed));
+        let is_running = *lock(&shared.running);
+        if is_running && !matches!(due, Due::Restart(_)) {
+            let written = shared.written.load(Ordering::Relaxed);
+            shared.wait(self.schedule.wait(frames, written, self.began.elapsed()));
             return;
         }
-        let span = tracing::debug_span!("checkpoint", frames);
-        let _entered = span.enter();
-        let finished = shared.checkpoint(mode, readers_wait);
-        self.schedule.attempted(frames);
-        if matches!(due, Due::Restart(_)) {
-            self.schedule.restarted(!finished);
+        match due {
+            Due::Nothing => {}
+            Due::Background => {
+                let written = shared.written.swap(0, Ordering::Relaxed);
+                self.schedule.begin(frames, copied, written);
+                self.began = Instant::now();
+                *lock(&shared.running) = true;
+                let shared = shared.clone();
+                SharedPool.spawn(Box::new(move || {
+                    shared.checkpoint_beside_commits();
+                    *lock(&shared.running) = false;
+                    shared.stopped.notify_all();
+                }));
+            }
+            Due::CatchUp => {
+                let _entered = tracing::debug_span!("checkpoint", frames).entered();
+                shared.checkpoint(CheckpointMode::PASSIVE, Duration::ZERO);
+                self.schedule.attempted(frames);
+            }
+            // Waits for one that runs.
+            Due::Restart(readers_wait) => {
+                let _entered = tracing::debug_span!("checkpoint", frames).entered();
+                let finished = shared.checkpoint(CheckpointMode::RESTART, readers_wait);
+                self.schedule.attempted(frames);
+                self.schedule.restarted(!finished);
+            }
         }
-        shared.running.store(false, Ordering::Release);
     }
 
     /// Ends checkpointing; waits for one that runs.
     pub(crate) fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
-        *self.shared.lock_connection() = None;
+        *lock(&self.shared.copier) = None;
     }
 }
 
@@ -213,8 +310,13 @@ impl Drop for Checkpoints {
 }
 
 impl Shared {
-    fn lock_connection(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Until the checkpoint beside the commits has ended.
+    fn wait(&self, at_most: Duration) {
+        if at_most.is_zero() {
+            return;
+        }
+        let running = lock(&self.running);
+        drop(self.stopped.wait_timeout_while(running, at_most, |running| *running));
     }
 
     fn fail(&self, cause: Cause) {
@@ -222,22 +324,39 @@ impl Shared {
         let _was_first = self.failed.set(cause);
     }
 
+    /// Copies what is there, and syncs it piece by piece: the sync that SQLite adds at the log's end has
+    /// little left then, and a flush of the log never waits for more than a piece.
+    fn checkpoint_beside_commits(&self) {
+        self.run(|copier| {
+            copier.sync_pieces(true);
+            let progress = checkpoint(copier.connection(), CheckpointMode::PASSIVE);
+            copier.sync_pieces(false);
+            let count = |row: &Row<'_>| row.get(0);
+            let pages: i64 = copier.connection().query_row("PRAGMA page_count", (), count)?;
+            self.pages.store(pages.unsigned_abs(), Ordering::Relaxed);
+            progress
+        });
+    }
+
     /// Whether nobody kept it from finishing.
     fn checkpoint(&self, mode: CheckpointMode, readers_wait: Duration) -> bool {
-        let mut slot = self.lock_connection();
+        self.run(|copier| {
+            copier.connection().busy_timeout(readers_wait)?;
+            checkpoint(copier.connection(), mode)
+        })
+    }
+
+    fn run(&self, checkpoint: impl FnOnce(&Copier) -> rusqlite::Result<Progress>) -> bool {
+        let mut slot = lock(&self.copier);
         if self.closed.load(Ordering::Acquire) || self.failed.get().is_some() {
             return false;
         }
         let opened = match slot.take() {
-            Some(connection) => Some(Ok(connection)),
-            None => self.log.while_sound(|| open(&self.path)),
+            Some(copier) => Some(Ok(copier)),
+            None => self.log.while_sound(|| open(&self.path, self.written.clone())),
         };
         let Some(opened) = opened else { return false };
-        let result = opened.and_then(|connection| {
-            let connection = slot.insert(connection);
-            connection.busy_timeout(readers_wait)?;
-            checkpoint(connection, mode)
-        });
+        let result = opened.and_then(|copier| checkpoint(slot.insert(copier)));
         match result {
             Ok(Progress { busy: true, .. }) => false,
             Ok(Progress { busy: false, copied, .. }) => {
@@ -260,6 +379,10 @@ impl Shared {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How far a checkpoint came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -271,7 +394,7 @@ pub(crate) struct Progress {
     pub(crate) copied: u64,
 }
 
-fn open(path: &Path) -> rusqlite::Result<Connection> {
+fn open(path: &Path, written: Arc<AtomicU64>) -> rusqlite::Result<Copier> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -279,7 +402,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     // Reading opens the log.
     connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(()))?;
-    Ok(connection)
+    Ok(Copier::new(connection, written))
 }
 
 /// Runs one checkpoint of `connection`'s database.
@@ -304,30 +427,101 @@ mod tests {
     use super::*;
     use crate::wal::Place;
 
+    /// Pages of a database whose log is checkpointed from [`FRAMES_MIN`] frames on.
+    const SMALL: u64 = 100;
+
     #[test]
     fn a_short_log_is_left_alone() {
-        assert_eq!(Schedule::default().due(FRAMES_BACKGROUND - 1, 0), Due::Nothing);
+        assert_eq!(Schedule::default().due(FRAMES_MIN - 1, 0, SMALL), Due::Nothing);
+        let large = 1_000_000;
+        assert_eq!(Schedule::default().due(FRAMES_MAX - 1, 0, large), Due::Nothing);
+        assert_eq!(Schedule::default().due(FRAMES_MAX, 0, large), Due::Background);
     }
 
     #[test]
-    fn a_long_log_is_copied_in_the_background_and_then_caught_up_with() {
+    fn a_long_log_is_copied_in_the_background_until_little_is_left() {
         let mut schedule = Schedule::default();
-        assert_eq!(schedule.due(FRAMES_BACKGROUND, 0), Due::Background);
-        assert_eq!(schedule.due(FRAMES_BACKGROUND + 10, FRAMES_BACKGROUND), Due::CatchUp);
-        assert_eq!(schedule.due(FRAMES_BACKGROUND, FRAMES_BACKGROUND), Due::Nothing);
-        let far = 2 * FRAMES_BACKGROUND;
-        assert_eq!(schedule.due(far, FRAMES_BACKGROUND), Due::Background);
+        assert_eq!(schedule.due(FRAMES_MIN, 0, SMALL), Due::Background);
+        schedule.begin(FRAMES_MIN, 0, 0);
+        let rest = FRAMES_MIN + 2 * FRAMES_CATCH_UP;
+        assert_eq!(schedule.due(rest, FRAMES_MIN, SMALL), Due::Background);
+        schedule.begin(rest, FRAMES_MIN, 0);
+        assert_eq!(schedule.due(rest + FRAMES_CATCH_UP, rest, SMALL), Due::CatchUp);
+        assert_eq!(schedule.due(rest + 2 * FRAMES_CATCH_UP, rest, SMALL), Due::CatchUp, "as many");
+        assert_eq!(schedule.due(rest, rest, SMALL), Due::Nothing);
+    }
+
+    #[test]
+    fn a_checkpoint_that_a_reader_stops_is_not_repeated_at_every_group() {
+        let mut schedule = Schedule::default();
+        schedule.begin(2 * FRAMES_MIN, 10, 0);
+        assert_eq!(schedule.due(2 * FRAMES_MIN + 1, 10, SMALL), Due::Nothing);
+        assert_eq!(schedule.due(2 * FRAMES_MIN + FRAMES_MIN / 4, 10, SMALL), Due::Background);
     }
 
     #[test]
     fn the_longest_log_stops_the_commits_but_not_at_every_group() {
+        let longest = FRAMES_TIMES * FRAMES_MIN;
         let mut schedule = Schedule::default();
-        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart(READERS_WAIT));
-        schedule.attempted(FRAMES_MAX);
-        assert_eq!(schedule.due(FRAMES_MAX + 1, 0), Due::Nothing);
-        assert_eq!(schedule.due(FRAMES_MAX + FRAMES_BACKGROUND, 0), Due::Restart(READERS_WAIT));
-        assert_eq!(schedule.due(10, 0), Due::Nothing, "started anew");
-        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart(READERS_WAIT));
+        assert_eq!(schedule.due(longest, 0, SMALL), Due::Restart(READERS_WAIT));
+        schedule.attempted(longest);
+        assert_eq!(schedule.due(longest + 1, 0, SMALL), Due::Nothing);
+        let longer = longest + FRAMES_MIN;
+        assert_eq!(schedule.due(longer, 0, SMALL), Due::Restart(READERS_WAIT));
+        schedule.restart();
+        assert_eq!(schedule.due(10, 0, SMALL), Due::Nothing);
+        assert_eq!(schedule.due(longest, 0, SMALL), Due::Restart(READERS_WAIT));
+    }
+
+    #[test]
+    fn commits_wait_where_they_append_faster_than_is_copied() {
+        let mut schedule = Schedule::default();
+        schedule.begin(8_000, 0, 0);
+        let elapsed = Duration::from_millis(10);
+        let wait = |frames, written| schedule.wait(frames, written, elapsed);
+        let free = 8_000 + 1_000 + FRAMES_CATCH_UP / 2;
+        assert_eq!(wait(free, 0), Duration::ZERO);
+        assert_eq!(wait(free + 2_000, 4_000), Duration::ZERO);
+        // 4,000 were copied in 10 ms, so 200 more take half a millisecond.
+        assert_eq!(wait(free + 2_100, 4_000), Duration::from_micros(500));
+        assert_eq!(wait(free + 100_000, 4_000), WAIT_MAX);
+    }
+
+    /// Where pages are written again and again, fewer are copied than there are frames.
+    #[test]
+    fn what_is_copied_is_judged_by_the_checkpoint_before() {
+        let mut schedule = Schedule::default();
+        schedule.begin(8_000, 0, 0);
+        schedule.begin(16_000, 8_000, 800);
+        let all = 16_000 + 1_000 + 4_000 + FRAMES_CATCH_UP / 2;
+        assert_eq!(schedule.wait(all, 800, Duration::from_millis(10)), Duration::ZERO);
+        assert!(schedule.wait(all, 400, Duration::from_millis(10)) > Duration::ZERO);
+    }
+
+    /// However the device compares with the commits, the log ends: a model in which commits append at
+    /// full pace but for their waits.
+    #[test]
+    fn rounds_get_shorter_until_the_log_is_caught_up_with() {
+        const COPY_NS: u64 = 13_000;
+        for append_ns in [130_000, 26_000, 13_000, 4_300] {
+            let (mut schedule, mut frames, mut copied) = (Schedule::default(), FRAMES_MAX, 0);
+            while schedule.due(frames, copied, 4 * FRAMES_MAX) == Due::Background {
+                let left = frames - copied;
+                schedule.begin(frames, copied, left);
+                copied = frames;
+                let mut elapsed = Duration::ZERO;
+                let whole = Duration::from_nanos(COPY_NS * left);
+                while elapsed < whole {
+                    frames += 100;
+                    elapsed += Duration::from_nanos(100 * append_ns);
+                    let share = elapsed.min(whole).div_duration_f64(whole);
+                    let written = Duration::from_nanos(left).mul_f64(share).subsec_nanos().into();
+                    elapsed += schedule.wait(frames, written, elapsed);
+                }
+            }
+            assert_eq!(schedule.due(frames, copied, 4 * FRAMES_MAX), Due::CatchUp);
+            assert!(frames < FRAMES_TIMES * FRAMES_MAX, "{append_ns}: {frames}");
+        }
     }
 
     #[test]
@@ -342,33 +536,7 @@ mod tests {
         for _ in 0..10 {
             schedule.restarted(false);
         }
-        assert_eq!(schedule.due(FRAMES_MAX, 0), Due::Restart(READERS_WAIT));
-    }
-
-    #[test]
-    fn a_log_that_readers_keep_from_starting_anew_is_not_caught_up_with_at_every_group() {
-        let mut schedule = Schedule::default();
-        let mut caught_up = 0;
-        let mut copied = 0;
-        for frames in (0..FRAMES_MAX).step_by(10) {
-            match schedule.due(frames, copied) {
-                Due::Nothing => continue,
-                Due::Background => {}
-                Due::CatchUp => {
-                    caught_up += 1;
-                    schedule.attempted(frames);
-                }
-                Due::Restart(_) => panic!("at {frames} frames"),
-            }
-            copied = frames;
-        }
-        assert_eq!(caught_up, FRAMES_MAX / FRAMES_BACKGROUND - 1);
-        let (frames, left) = (FRAMES_MAX + FRAMES_BACKGROUND, 10);
-        assert_eq!(
-            schedule.due(frames, frames - left),
-            Due::Restart(READERS_WAIT),
-            "waits for readers"
-        );
+        assert_eq!(schedule.readers_wait, READERS_WAIT);
     }
 
     #[test]
@@ -386,7 +554,7 @@ mod tests {
         let place = Place::of(path.clone()).unwrap();
         let flushed = Log::open(path.with_extension("db-wal"), place, Duration::ZERO).unwrap();
         let mut checkpoints = Checkpoints::new(&path, flushed);
-        checkpoints.between_groups(FRAMES_MAX).unwrap_err();
+        checkpoints.between_groups(FRAMES_TIMES * FRAMES_MIN).unwrap_err();
         log.set_len(length).unwrap();
         checkpoints.between_groups(10 * FRAMES_MAX).unwrap_err();
         assert_eq!(checkpoints.shared.copied.load(Ordering::Relaxed), 0, "there was another");
@@ -397,9 +565,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("app.db");
         drop(Connection::open(&path).unwrap());
-        let connection = open(&path).unwrap();
+        let connection = open(&path, Arc::default()).unwrap();
         let synchronous: i64 =
-            connection.query_row("PRAGMA synchronous", (), |row| row.get(0)).unwrap();
+            connection.connection().query_row("PRAGMA synchronous", (), |row| row.get(0)).unwrap();
         assert_eq!(synchronous, 1);
     }
 }

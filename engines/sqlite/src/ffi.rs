@@ -2,7 +2,16 @@
 //! crate is here.
 #![expect(unsafe_code, reason = "SQLite's C interface; each block says why it is sound")]
 
-use std::{ffi::CStr, os::unix::ffi::OsStrExt, path::PathBuf, ptr};
+use std::{
+    ffi::{CStr, c_int, c_void},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    ptr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use rusqlite::{Connection, ffi};
 
@@ -190,6 +199,91 @@ pub(crate) fn context_changes(context: &rusqlite::functions::Context<'_>) -> (i6
     connection.map_or((0, 0), |connection| {
         (connection.changes().cast_signed(), connection.total_changes().cast_signed())
     })
+}
+
+/// Pages that a checkpoint writes into the database before it syncs them.
+const PIECE: u64 = 256;
+
+/// A connection that can sync each piece of what it writes into the database.
+#[derive(Debug)]
+pub(crate) struct Copier {
+    // Dropped, and so closed, before the functions that it calls.
+    connection: Connection,
+    methods: Option<Box<Methods>>,
+}
+
+/// What SQLite calls, and what that was before.
+#[derive(Debug)]
+#[repr(C)]
+struct Methods {
+    ours: ffi::sqlite3_io_methods,
+    below: ffi::sqlite3_io_methods,
+    is_on: AtomicBool,
+    /// Pages written while it is on.
+    written: Arc<AtomicU64>,
+}
+
+impl Copier {
+    /// Takes the place of the functions of `connection`'s database file; counts pages in `written`.
+    pub(crate) fn new(connection: Connection, written: Arc<AtomicU64>) -> Self {
+        let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
+        // SAFETY: the handle is valid as above. SQLite writes the address of the file, which it keeps
+        // for as long as the connection, and nobody else uses the file meanwhile: the connection is
+        // used by one thread at a time. The functions are copied; ours begin with the same table, and
+        // stay where they are until after the connection has closed the file.
+        let methods = unsafe {
+            let operation = ffi::SQLITE_FCNTL_FILE_POINTER;
+            let into = (&raw mut file).cast();
+            let code =
+                ffi::sqlite3_file_control(connection.handle(), c"main".as_ptr(), operation, into);
+            if code != ffi::SQLITE_OK || file.is_null() || (*file).pMethods.is_null() {
+                None // synced at the end alone
+            } else {
+                let below = *(*file).pMethods;
+                let ours = ffi::sqlite3_io_methods { xWrite: Some(write_in_pieces), ..below };
+                let is_on = AtomicBool::new(false);
+                let methods = Box::new(Methods { ours, below, is_on, written });
+                (*file).pMethods = (&raw const *methods).cast();
+                Some(methods)
+            }
+        };
+        Self { connection, methods }
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Whether writes are counted, and synced piece by piece, from now on.
+    pub(crate) fn sync_pieces(&self, wanted: bool) {
+        if let Some(methods) = &self.methods {
+            methods.is_on.store(wanted, Relaxed);
+        }
+    }
+}
+
+/// Writes, and syncs when a piece is full. A failed sync is an error of the write, which ends the
+/// checkpoint.
+unsafe extern "C" fn write_in_pieces(
+    file: *mut ffi::sqlite3_file,
+    bytes: *const c_void,
+    count: c_int,
+    offset: ffi::sqlite3_int64,
+) -> c_int {
+    // SAFETY: SQLite calls this with a file whose functions `Copier::new` replaced, so that its table is
+    // the first field of `Methods`, which lives. What it hands over is passed on unchanged.
+    unsafe {
+        let methods = &*(*file).pMethods.cast::<Methods>();
+        let (Some(write), Some(sync)) = (methods.below.xWrite, methods.below.xSync) else {
+            return ffi::SQLITE_IOERR;
+        };
+        let code = write(file, bytes, count, offset);
+        if code != ffi::SQLITE_OK || !methods.is_on.load(Relaxed) {
+            return code;
+        }
+        let written = methods.written.fetch_add(1, Relaxed) + 1;
+        if written % PIECE == 0 { sync(file, ffi::SQLITE_SYNC_NORMAL) } else { code }
+    }
 }
 
 /// Whether the page cache holds the page of the file that is at this offset. Asked of the cache: a
