@@ -47,6 +47,11 @@ pub(crate) struct CutOptions {
     #[arg(long, value_name = "NAME", default_value = "sqlite")]
     engine: String,
 
+    /// Write through `groupcommit serve`, from clients that send each request again, with its key, until
+    /// it is answered; SQLite only
+    #[arg(long)]
+    serve: bool,
+
     /// What loses power: `shutdown` (ext4 without its journal) or `device` (a write-back cache)
     /// [default: both]
     #[arg(long, value_name = "NAME")]
@@ -96,6 +101,9 @@ pub(crate) fn cut(options: &CutOptions) -> Result<Done> {
             arguments.extend([name.to_owned(), value.to_string()]);
         }
         arguments.extend(["--engine".to_owned(), options.engine.clone()]);
+        if options.serve {
+            arguments.extend(["--serve".to_owned(), served(true)?]);
+        }
         let (record, done) = run::<Cuts>(&program, &arguments)?;
         ensure!(done, "a promise was broken: see above");
         let Some(record) = record else { return Ok(Done::Skipped) };
@@ -129,12 +137,20 @@ fn build(engine: &str) -> Result<PathBuf> {
     program::build_with(PACKAGE.0, PACKAGE.1, features, true)
 }
 
+/// The program whose server is written through.
+fn served(release: bool) -> Result<String> {
+    Ok(program::groupcommit(release)?.display().to_string())
+}
+
 /// The short forms, for `cargo xtask test`: some power cuts on each medium, some faults.
 pub(crate) fn short() -> Result<()> {
     let program = program::build(PACKAGE.0, PACKAGE.1, false)?;
-    let forms: [&[&str]; 3] = [
+    let served = served(false)?;
+    let through = ["powercut", "--cycles", "3", "--without-control", "--serve", &served];
+    let forms: [&[&str]; 4] = [
         &["powercut", "--cycles", "12", "--medium", "shutdown"],
         &["powercut", "--cycles", "12", "--medium", "device"],
+        &through,
         &["faults", "--stride", "7"],
     ];
     for form in forms {

@@ -10,7 +10,7 @@ use crate::{Arguments, Done, libclang, run as run_command};
 
 /// The long forms, as they are given on the command line. What needs root comes in the middle, what
 /// takes longest last.
-const FORMS: [&str; 14] = [
+const FORMS: [&str; 16] = [
     "simulate --seeds 10000 --mutants",
     "fuzz --inputs 100000",
     "hostile --seeds 2500",
@@ -20,6 +20,8 @@ const FORMS: [&str; 14] = [
     "faults --engine rocksdb",
     "powercut --cycles 500 --medium shutdown",
     "powercut --cycles 100 --medium device",
+    "powercut --cycles 100 --serve --medium shutdown",
+    "powercut --cycles 100 --serve --medium device",
     "powercut --cycles 100 --engine lmdb --medium shutdown",
     "powercut --cycles 100 --engine lmdb --medium device",
     "powercut --cycles 100 --engine rocksdb --medium shutdown",

@@ -19,6 +19,7 @@ mod plan;
 mod powercut;
 mod record;
 mod schedule;
+mod served;
 mod shutdown;
 mod subject;
 mod sweep;

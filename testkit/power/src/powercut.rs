@@ -20,6 +20,7 @@ use crate::{
     medium::{self, Medium, Switch},
     record::{Reader, Record as Recorded},
     schedule::{End, Schedule, Terms},
+    served,
     subject::{Engine, Subject, for_engine},
     sweep,
     verify::{self, Promised, Violations},
@@ -54,6 +55,11 @@ pub(crate) struct Options {
     /// What loses power
     #[arg(long, value_enum, default_value_t = medium::Kind::Shutdown)]
     pub(crate) medium: medium::Kind,
+
+    /// Write through `PROGRAM serve`, from clients that send each request again, with its key, until it
+    /// is answered; SQLite only
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) serve: Option<PathBuf>,
 
     /// Leave out the control: who looks for violations needs none to believe in those that are found
     #[arg(long)]
@@ -91,7 +97,7 @@ pub(crate) struct WriterOptions {
 }
 
 /// What a call came to.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Record {
     pub(crate) engine: &'static str,
     pub(crate) medium: &'static str,
@@ -119,6 +125,9 @@ pub(crate) struct Record {
     pub(crate) seconds: f64,
 }
 
+/// What takes the place of an engine's name where a server is written through.
+const SERVED: &str = "sqlite, through `groupcommit serve`";
+
 /// The folder for images: in memory where that is possible. What a power cut takes away is in
 /// caches above it.
 pub(crate) fn folder(dir: Option<&Path>) -> PathBuf {
@@ -131,7 +140,56 @@ pub(crate) fn folder(dir: Option<&Path>) -> PathBuf {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    for_engine!(options.engine, cycles(options))
+    if let Some(missing) = medium::missing() {
+        println!("power cuts skipped; missing: {missing}");
+        return Ok(());
+    }
+    let folder = folder(options.dir.as_deref());
+    sweep::sweep(&folder);
+    let began = Instant::now();
+    let mut medium = Medium::new(options.medium, &folder)?;
+    let mut record = Record {
+        engine: if options.serve.is_some() { SERVED } else { options.engine.as_str() },
+        medium: options.medium.as_str(),
+        seed: options.seed,
+        ..Record::default()
+    };
+    if !options.without_control {
+        record.control = control::run(&mut medium)?;
+        println!("{}", record.control);
+        let loses = record.control.rows_lost > 0;
+        ensure!(loses, "this medium loses nothing, so nothing can be shown on it");
+        medium.start_anew()?;
+    }
+    let violations = match &options.serve {
+        Some(program) => served::cycles(options, program, &mut medium, &mut record)?,
+        None => for_engine!(options.engine, cycles(options, medium, &mut record))?,
+    };
+    println!(
+        "{} on {}: {} cycles, {} acknowledged, {} unknown, {} during the cut \
+         ({} of them gone); {violations}",
+        record.engine,
+        record.medium,
+        record.cycles,
+        record.acknowledged,
+        record.unknown,
+        record.late,
+        record.late_lost,
+    );
+    record.lost = violations.lost;
+    record.holes = violations.holes;
+    record.partial = violations.partial;
+    record.false_refusals = violations.false_refusals;
+    record.untrue_reads = violations.untrue_reads;
+    record.other = violations.other;
+    record.seconds = began.elapsed().as_secs_f64();
+    if let Some(path) = &options.record {
+        std::fs::write(path, serde_json::to_string(&record)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let last = (options.first + record.cycles).saturating_sub(1);
+    ensure!(violations.is_none(), "a promise was broken in cycle {last}");
+    Ok(())
 }
 
 pub(crate) fn run_writer(options: &WriterOptions) -> Result<()> {
@@ -155,46 +213,17 @@ struct Session<'a> {
     medium: Medium,
     promised: Promised,
     violations: Violations,
-    acknowledged: u64,
-    kills: u64,
-    unknown: u64,
-    failed_writes: u64,
-    databases: u64,
-    late: u64,
-    late_lost: u64,
+    record: &'a mut Record,
 }
 
-fn cycles<S: Subject>(options: &Options) -> Result<()> {
-    if let Some(missing) = medium::missing() {
-        println!("power cuts skipped; missing: {missing}");
-        return Ok(());
-    }
-    sweep::sweep(&folder(options.dir.as_deref()));
-    let began = Instant::now();
+fn cycles<S: Subject>(
+    options: &Options,
+    medium: Medium,
+    record: &mut Record,
+) -> Result<Violations> {
     let terms = Terms { seed: options.seed, medium: options.medium };
-    let medium = Medium::new(options.medium, &folder(options.dir.as_deref()))?;
-    let mut session = Session {
-        options,
-        terms,
-        medium,
-        promised: Promised::default(),
-        violations: Violations::default(),
-        acknowledged: 0,
-        kills: 0,
-        unknown: 0,
-        failed_writes: 0,
-        databases: 0,
-        late: 0,
-        late_lost: 0,
-    };
-    let mut control = Control::default();
-    if !options.without_control {
-        control = control::run(&mut session.medium)?;
-        println!("{control}");
-        ensure!(control.rows_lost > 0, "this medium loses nothing, so nothing can be shown on it");
-        session.medium.start_anew()?;
-    }
-    let mut done = 0;
+    let (promised, violations) = Default::default();
+    let mut session = Session { options, terms, medium, promised, violations, record };
     let mut begun_at = options.first;
     for cycle in options.first..options.first + options.cycles {
         let schedule = Schedule::of(terms, cycle);
@@ -202,7 +231,7 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
             begun_at = cycle;
         }
         session.cycle::<S>(cycle, &schedule).with_context(|| format!("cycle {cycle}"))?;
-        done += 1;
+        session.record.cycles += 1;
         if !session.violations.is_none() {
             println!(
                 "replay with: --engine {} --medium {} --seed {} --first {begun_at} --cycles {}",
@@ -214,54 +243,17 @@ fn cycles<S: Subject>(options: &Options) -> Result<()> {
             break;
         }
     }
-    session.unknown += session.promised.unknown;
-    let violations = session.violations;
-    println!(
-        "{} on {}: {done} cycles, {} acknowledged, {} unknown, {} during the cut \
-         ({} of them gone); {violations}",
-        options.engine.as_str(),
-        options.medium.as_str(),
-        session.acknowledged,
-        session.unknown,
-        session.late,
-        session.late_lost,
-    );
-    let record = Record {
-        engine: options.engine.as_str(),
-        medium: options.medium.as_str(),
-        seed: options.seed,
-        cycles: done,
-        databases: session.databases,
-        acknowledged: session.acknowledged,
-        unknown: session.unknown,
-        kills: session.kills,
-        failed_writes: session.failed_writes,
-        late: session.late,
-        late_lost: session.late_lost,
-        control,
-        lost: violations.lost,
-        holes: violations.holes,
-        partial: violations.partial,
-        false_refusals: violations.false_refusals,
-        untrue_reads: violations.untrue_reads,
-        other: violations.other,
-        seconds: began.elapsed().as_secs_f64(),
-    };
-    if let Some(path) = &options.record {
-        std::fs::write(path, serde_json::to_string(&record)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    ensure!(violations.is_none(), "a promise was broken in cycle {}", options.first + done - 1);
-    Ok(())
+    session.record.unknown += session.promised.unknown;
+    Ok(session.violations)
 }
 
 impl Session<'_> {
     fn cycle<S: Subject>(&mut self, cycle: u64, schedule: &Schedule) -> Result<()> {
-        if schedule.is_fresh || self.databases == 0 {
+        if schedule.is_fresh || self.record.databases == 0 {
             self.medium.start_anew()?;
-            self.unknown += self.promised.unknown;
+            self.record.unknown += self.promised.unknown;
             self.promised = Promised::default();
-            self.databases += 1;
+            self.record.databases += 1;
         }
         if let Some(disk) = self.medium.disk() {
             disk.set_flush_time(Duration::from_micros(schedule.flush_us))?;
@@ -277,15 +269,15 @@ impl Session<'_> {
             }
             let status = self.run_writer(cycle, index, &records)?;
             let recorded = reader.read()?;
-            self.acknowledged += self.promised.take_in(&recorded);
+            self.record.acknowledged += self.promised.take_in(&recorded);
             let signal = status.and_then(|status| status.signal());
             let killed = signal == Some(Signal::SIGKILL as i32);
             let told = self.medium.disk().map(Disk::tell).transpose()?;
             let has_power =
                 told.is_none_or(|told| told.has_power) && !recorded.contains(&Recorded::Cutting);
-            self.failed_writes += told.map_or(0, |told| told.faults);
+            self.record.failed_writes += told.map_or(0, |told| told.faults);
             let without_page = S::IS_MAPPED && signal == Some(Signal::SIGBUS as i32) && !has_power;
-            self.kills += u64::from(killed);
+            self.record.kills += u64::from(killed);
             let ended_well = status.is_some_and(|status| status.success());
             // One that was to kill itself may have ended for want of power before.
             if !(ended_well || without_page || killed && run.end == End::Kill) {
@@ -319,7 +311,8 @@ impl Session<'_> {
             Ok(found) => {
                 violations.add(verify::judge(&found, &self.promised));
                 let (late, late_lost) = self.promised.take_late(&found);
-                (self.late, self.late_lost) = (self.late + late, self.late_lost + late_lost);
+                self.record.late += late;
+                self.record.late_lost += late_lost;
             }
             Err(error) => found_wrong(error),
         }
