@@ -98,17 +98,17 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// As [`Self::submit`], but on an idle pipeline the caller executes and flushes at once.
-    pub(crate) fn lead_or_submit(self: &Arc<Self>, entry: Entry<E>) {
+    /// Executes and flushes an entry on this thread if the pipeline is idle; else gives it back.
+    pub(crate) fn lead_if_idle(self: &Arc<Self>, entry: Entry<E>) -> Option<Entry<E>> {
         let mut state = lock(&self.state);
         if !state.is_idle() || state.admit(entry.bytes).is_err() {
-            drop(state);
-            return self.submit([entry]);
+            return Some(entry);
         }
         state.execute_role = Role::Running;
         state.returns.submitted(entry.submitted_ns);
         drop(state);
         self.lead(entry);
+        None
     }
 
     /// Waits, blocking, for admission of an entry that was refused for `reason`.

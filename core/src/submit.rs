@@ -145,8 +145,29 @@ impl<E: Engine> Submitter<E> {
     {
         self.shared.check_wait()?;
         let (cell, entry) = self.member(transaction);
-        self.shared.lead_or_submit(entry);
+        if let Some(entry) = self.shared.lead_if_idle(entry) {
+            self.shared.submit([entry]);
+        }
         self.shared.ticket(cell).wait()
+    }
+
+    /// Runs a transaction on this thread, and blocks until it is durable, if the database is idle; else
+    /// gives the closure back. For a caller who may block but knows better than to wait for others.
+    ///
+    /// # Errors
+    ///
+    /// The closure, which has not run and is not going to.
+    pub fn try_lead<T, X, F>(&self, transaction: F) -> Result<Ticket<T, X>, F>
+    where
+        F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
+        T: Send + 'static,
+        X: Send + 'static,
+    {
+        let (cell, entry) = self.member(transaction);
+        match self.shared.lead_if_idle(entry) {
+            None => Ok(self.shared.ticket(cell)),
+            Some(_) => Err(cell.take_closure()),
+        }
     }
 
     /// Runs a transaction and returns, without blocking, when it is durable.

@@ -167,3 +167,24 @@ fn a_caller_who_leads_executes_nobody_elses_transaction() {
     assert_eq!(disk.durable(), [0, 1]);
     pipeline.close().expect("closes");
 }
+
+#[cfg(not(shuttle))]
+#[test]
+fn who_would_not_wait_for_others_leads_or_gets_the_closure_back() {
+    let disk = Disk::for_which_commits_wait();
+    let pipeline = open_without_time(&disk);
+    let thread_that_runs = |tx: &mut Tx| {
+        tx.put(0);
+        Ok::<_, String>(thread::current().id())
+    };
+    let Ok(led) = pipeline.try_lead(thread_that_runs) else { panic!("the pipeline is idle") };
+    assert!(led.is_resolved());
+    assert_eq!(led.wait().expect("durable"), thread::current().id());
+    let (held, let_go) = hold_up(&pipeline);
+    let Err(mut given_back) = pipeline.try_lead(thread_that_runs) else { panic!("it is busy") };
+    let later = pipeline.submit(move |tx: &mut Tx| given_back(tx));
+    let_go.send(()).expect("it waits");
+    held.wait().expect("durable");
+    assert_ne!(later.wait().expect("durable"), thread::current().id());
+    pipeline.close().expect("closes");
+}

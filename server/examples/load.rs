@@ -1,16 +1,16 @@
 //! What a durable insert over HTTP costs, each figure beside what it is compared with, from one run.
 //!
 //! ```text
-//! cargo run --release --package groupcommit-serve --example load -- throughput
-//! cargo run --release --package groupcommit-serve --example load -- latency
-//! cargo run --release --package groupcommit-serve --example load -- batches
-//! cargo run --release --package groupcommit-serve --example load -- idle     # needs ulimit -n 25000
+//! cargo run --release --package groupcommit-serve --example load -- throughput latency
 //! ```
 //!
-//! Each prints its conditions in turn, three times, and the medians. `SECONDS=5` says how long each lasts,
-//! `FOLDER` where the databases lie. Servers are processes of their own: this one, with a first argument
-//! of `serve` or `plain`. `plain` is what a program without groupcommit does: one WAL commit with
-//! `synchronous=FULL` a request.
+//! The groups are `throughput`, `latency`, `batches` and `idle`; without a name it measures all. It measures the conditions in turn, three times. `SECONDS=5` sets the
+//! length of a measurement, `FOLDER` the folder for databases, and `RECORD` a file for the
+//! figures in JSON.
+//!
+//! Servers are processes of their own: this program, with a first argument of `serve`, `one` or `plain`.
+//! `one` is the same server with one commit and one flush a request. `plain` is what a program without
+//! groupcommit does: an axum handler with one WAL commit a request, `synchronous=FULL`.
 
 use std::{
     env,
@@ -27,6 +27,7 @@ use std::{
 use axum::{Json, Router, extract::State, routing::post};
 use groupcommit::sqlite::{Database, rusqlite};
 use hdrhistogram::Histogram;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -43,53 +44,188 @@ const ROWS_A_BATCH: usize = 100;
 const REPETITIONS: usize = 3;
 
 fn main() -> Result<()> {
+    let (_, files) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, files, files)?;
     let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", path] => runtime.block_on(serve(path)),
-        ["plain", path] => runtime.block_on(plain(path)),
-        ["throughput"] => compare(&[
-            Condition::http("SELECT 1, 256 connections", "serve", 256, &select()),
-            Condition::http("one insert a request, 256 connections", "serve", 256, &insert()),
-            Condition::http("the same, one commit a request (plain)", "plain", 256, &insert()),
-        ]),
-        ["latency"] => compare(&[
-            Condition::http("one insert a request, 1 connection", "serve", 1, &insert()),
-            Condition::http("the same, plain", "plain", 1, &insert()),
-        ]),
-        ["batches"] => compare(&[
-            Condition::http("100 inserts a request, 64 connections", "serve", 64, &batch()),
-            Condition {
-                idle: 0,
-                server: "",
-                ..Condition::http("the same in process, 64 threads", "", 64, &batch())
-            },
-        ]),
-        ["idle"] => compare(&[
-            Condition::http("one insert a request, 256 connections", "serve", 256, &insert()),
-            Condition {
-                idle: 9_744,
-                ..Condition::http("the same beside 9,744 idle ones", "serve", 256, &insert())
-            },
-        ]),
-        _ => Err("give one of: throughput, latency, batches, idle".into()),
+    match arguments[..] {
+        ["serve", path] => return runtime.block_on(serve(path, false)),
+        ["one", path] => return runtime.block_on(serve(path, true)),
+        ["plain", path] => return runtime.block_on(plain(path)),
+        _ => {}
     }
+    let is_asked = |group: &str| arguments.is_empty() || arguments.contains(&group);
+    let ratios = ratios().into_iter().filter(|ratio| is_asked(ratio.group)).collect::<Vec<_>>();
+    if ratios.is_empty() {
+        return Err("give some of: throughput, latency, batches, idle".into());
+    }
+    let seconds = env::var("SECONDS").map_or(Ok(5.0), |text| text.parse())?;
+    let needed = |condition: &Condition| {
+        ratios.iter().any(|ratio| [ratio.of.0, ratio.to.0].contains(&condition.name))
+    };
+    let conditions: Vec<Condition> = conditions().into_iter().filter(needed).collect();
+    let mut figures = vec![Vec::new(); conditions.len()];
+    for _ in 0..REPETITIONS {
+        for (condition, figures) in conditions.iter().zip(&mut figures) {
+            let measured = measure(condition, Duration::from_secs_f64(seconds))?;
+            println!(
+                "{:45} {:9.0}/s  p50 {:6} us  p99 {:6} us  server {:5} MiB",
+                condition.name,
+                measured.requests_per_s,
+                measured.p50_us,
+                measured.p99_us,
+                measured.server_kib >> 10
+            );
+            figures.push(measured);
+        }
+    }
+    let figures_of = |name: &str| {
+        let at = conditions.iter().position(|condition| condition.name == name);
+        at.map_or(&[][..], |at| &figures[at][..])
+    };
+    let mut told = Vec::new();
+    for Ratio { what, of, to, bound, .. } in &ratios {
+        let each = figures_of(of.0).iter().zip(figures_of(to.0));
+        let mut values: Vec<f64> = each.map(|(one, other)| of.1(one) / to.1(other)).collect();
+        values.sort_by(f64::total_cmp);
+        let value = values[values.len() / 2];
+        let (word, limit, holds) = match bound {
+            Bound::AtLeast(limit) => ("at least", limit, value >= *limit),
+            Bound::AtMost(limit) => ("at most", limit, value <= *limit),
+        };
+        println!("{what}: {value:.2} ({word} {limit}){}", if holds { "" } else { ", MISSED" });
+        told.push(
+            json!({"what": what, "bound": word, "limit": limit, "value": value, "holds": holds}),
+        );
+    }
+    if let Some(path) = env::var_os("RECORD") {
+        let measured = |(condition, figures): (&Condition, &Vec<Figures>)| {
+            let median = |of: fn(&Figures) -> f64| {
+                let mut values: Vec<f64> = figures.iter().map(of).collect();
+                values.sort_by(f64::total_cmp);
+                values[values.len() / 2]
+            };
+            json!({
+                "name": condition.name,
+                "requests_per_s": median(|figures| figures.requests_per_s),
+                "p50_us": median(|figures| figures.p50_us as f64),
+                "p99_us": median(|figures| figures.p99_us as f64),
+                "server_kib": median(|figures| figures.server_kib as f64),
+            })
+        };
+        let conditions: Vec<Value> = conditions.iter().zip(&figures).map(measured).collect();
+        let record = json!({"seconds": seconds, "repetitions": REPETITIONS, "conditions": conditions, "ratios": told});
+        std::fs::write(path, record.to_string())?;
+    }
+    Ok(())
 }
 
 /// One thing to be measured.
 struct Condition {
     name: &'static str,
-    /// `serve`, `plain`, or nothing for a database in this process.
+    /// `serve`, `one`, `plain`, or nothing for a database in this process.
     server: &'static str,
     connections: usize,
     idle: usize,
     body: String,
 }
 
-impl Condition {
-    fn http(name: &'static str, server: &'static str, connections: usize, body: &Value) -> Self {
-        Self { name, server, connections, idle: 0, body: body.to_string() }
-    }
+const SELECT: &str = "`SELECT 1` a request, 256 connections";
+const INSERTS: &str = "one insert a request, 256 connections";
+const ONE_BY_ONE: &str = "the same, one commit a request";
+const ALONE: &str = "one insert a request, 1 connection";
+const PLAIN: &str = "the same, plain axum handler";
+const BATCHES: &str = "100 inserts a request, 64 connections";
+const IN_PROCESS: &str = "the same in process, 64 threads";
+const BESIDE_IDLE: &str = "one insert a request, 256 of 10,000 connections";
+
+fn conditions() -> [Condition; 8] {
+    let http = |name, server, connections, idle, body: &Value| Condition {
+        name,
+        server,
+        connections,
+        idle,
+        body: body.to_string(),
+    };
+    [
+        http(SELECT, "serve", 256, 0, &select()),
+        http(INSERTS, "serve", 256, 0, &insert()),
+        http(ONE_BY_ONE, "one", 256, 0, &insert()),
+        http(ALONE, "serve", 1, 0, &insert()),
+        http(PLAIN, "plain", 1, 0, &insert()),
+        http(BATCHES, "serve", 64, 0, &batch()),
+        http(IN_PROCESS, "", 64, 0, &batch()),
+        http(BESIDE_IDLE, "serve", 256, 9_744, &insert()),
+    ]
+}
+
+/// A figure of a condition.
+type Of = (&'static str, fn(&Figures) -> f64);
+
+/// What is to hold of two figures of one repetition.
+struct Ratio {
+    group: &'static str,
+    what: &'static str,
+    of: Of,
+    to: Of,
+    bound: Bound,
+}
+
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+fn ratios() -> [Ratio; 6] {
+    let throughput: fn(&Figures) -> f64 = |figures| figures.requests_per_s;
+    let p50: fn(&Figures) -> f64 = |figures| figures.p50_us as f64;
+    let p99: fn(&Figures) -> f64 = |figures| figures.p99_us as f64;
+    let ratio = |group, what, of, to, bound| Ratio { group, what, of, to, bound };
+    [
+        ratio(
+            "throughput",
+            "256 connections: durable inserts, against `SELECT 1` from the same clients",
+            (INSERTS, throughput),
+            (SELECT, throughput),
+            Bound::AtLeast(0.6),
+        ),
+        ratio(
+            "throughput",
+            "256 connections: against one commit a request in the same server",
+            (INSERTS, throughput),
+            (ONE_BY_ONE, throughput),
+            Bound::AtLeast(15.0),
+        ),
+        ratio(
+            "throughput",
+            "256 connections: p99 latency, against p50",
+            (INSERTS, p99),
+            (INSERTS, p50),
+            Bound::AtMost(5.0),
+        ),
+        ratio(
+            "latency",
+            "1 connection: p50 latency, against an axum handler with one WAL commit a request",
+            (ALONE, p50),
+            (PLAIN, p50),
+            Bound::AtMost(1.25),
+        ),
+        ratio(
+            "batches",
+            "64 connections, 100 rows a request: rows, against the same batches in process",
+            (BATCHES, throughput),
+            (IN_PROCESS, throughput),
+            Bound::AtLeast(0.5),
+        ),
+        ratio(
+            "idle",
+            "256 of 10,000 connections busy: inserts, against 256 alone",
+            (BESIDE_IDLE, throughput),
+            (INSERTS, throughput),
+            Bound::AtLeast(0.9),
+        ),
+    ]
 }
 
 /// What one repetition of a condition came to.
@@ -123,46 +259,6 @@ fn batch() -> Value {
         json!({"stmt": {"sql": "COMMIT"}, "condition": {"type": "ok", "step": ROWS_A_BATCH}}),
     );
     json!({"requests": [{"type": "batch", "batch": {"steps": steps}}, {"type": "close"}]})
-}
-
-fn compare(conditions: &[Condition]) -> Result<()> {
-    let seconds = env::var("SECONDS").map_or(Ok(5.0), |text| text.parse())?;
-    let duration = Duration::from_secs_f64(seconds);
-    let mut all = vec![Vec::new(); conditions.len()];
-    for _ in 0..REPETITIONS {
-        for (condition, figures) in conditions.iter().zip(&mut all) {
-            let measured = measure(condition, duration)?;
-            print(condition.name, measured);
-            figures.push(measured);
-        }
-    }
-    println!("medians of {REPETITIONS}, and the first condition's against each:");
-    let median = |figures: &[Figures], of: fn(&Figures) -> f64| {
-        let mut values: Vec<f64> = figures.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    for (condition, figures) in conditions.iter().zip(&all) {
-        let ratio = |of: fn(&Figures) -> f64| median(&all[0], of) / median(figures, of);
-        println!(
-            "{:45} {:9.0}/s  p50 {:6.0} us  p99 {:6.0} us  server {:6.0} MiB  first/this: {:.2} in throughput, {:.2} in p50",
-            condition.name,
-            median(figures, |figures| figures.requests_per_s),
-            median(figures, |figures| figures.p50_us as f64),
-            median(figures, |figures| figures.p99_us as f64),
-            median(figures, |figures| figures.server_kib as f64) / 1_024.0,
-            ratio(|figures| figures.requests_per_s),
-            ratio(|figures| figures.p50_us as f64),
-        );
-    }
-    Ok(())
-}
-
-fn print(name: &str, figures: Figures) {
-    println!(
-        "{name:45} {:9.0}/s  p50 {:6} us  p99 {:6} us",
-        figures.requests_per_s, figures.p50_us, figures.p99_us
-    );
 }
 
 fn measure(condition: &Condition, duration: Duration) -> Result<Figures> {
@@ -332,10 +428,11 @@ fn announce(address: std::net::SocketAddr) -> Result<()> {
     Ok(std::io::stdout().flush()?)
 }
 
-async fn serve(path: &str) -> Result<()> {
+async fn serve(path: &str, one_commit_a_request: bool) -> Result<()> {
     let database = Database::open(path)?;
     database.transact(|tx| tx.execute(SCHEMA, ()))?;
-    let options = groupcommit_serve::Options::default();
+    let mut options = groupcommit_serve::Options::default();
+    options.one_commit_a_request = one_commit_a_request;
     let serving = groupcommit_serve::bind(database, "127.0.0.1:0", options).await?;
     announce(serving.address()?)?;
     serving.run(std::future::pending()).await;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::{
@@ -16,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::{
     error::Refusal,
     http::Body,
+    memory::Memory,
     program::Program,
     protocol::{CursorEntry, CursorHead, CursorRequest},
     run,
@@ -27,8 +27,8 @@ const CHUNK_BYTES: usize = 16 << 10;
 
 /// The entries of a batch: as they are read, or of a batch that has run.
 pub(crate) enum Entries {
-    Read(mpsc::Receiver<CursorEntry>),
-    Ran(std::vec::IntoIter<CursorEntry>),
+    Read(mpsc::Receiver<(CursorEntry, Memory)>),
+    Ran(std::vec::IntoIter<CursorEntry>, Memory),
 }
 
 impl Entries {
@@ -44,35 +44,37 @@ impl Entries {
         {
             return Ok(Self::Read(entries));
         }
-        let mut entries = Vec::new();
-        match server.run(program, hold).await {
-            Ok(outcomes) => {
+        let (mut entries, mut memory) = (Vec::new(), server.memory.none());
+        match server.run(program, hold, &server.room()).await {
+            Ok(run) => {
+                memory = run.room.memory;
                 let mut push = |entry| -> Result<(), std::convert::Infallible> {
                     entries.push(entry);
                     Ok(())
                 };
-                for (step, outcome) in outcomes.into_iter().enumerate() {
+                for (step, outcome) in run.outcomes.into_iter().enumerate() {
                     let Ok(()) = run::entries_of(step, outcome, &mut push);
                 }
             }
             Err(Failed::Request(error)) => entries.push(CursorEntry::Error { error }),
             Err(failed) => return Err(failed),
         }
-        Ok(Self::Ran(entries.into_iter()))
+        Ok(Self::Ran(entries.into_iter(), memory))
     }
 
-    pub(crate) async fn next(&mut self) -> Option<CursorEntry> {
+    /// The next entry, and the memory that it takes.
+    pub(crate) async fn next(&mut self) -> Option<(CursorEntry, Memory)> {
         match self {
             Self::Read(entries) => entries.recv().await,
-            Self::Ran(entries) => entries.next(),
+            Self::Ran(entries, memory) => Some((entries.next()?, memory.none())),
         }
     }
 
     /// The next entry if it is there already.
-    pub(crate) fn next_now(&mut self) -> Option<CursorEntry> {
+    pub(crate) fn next_now(&mut self) -> Option<(CursorEntry, Memory)> {
         match self {
             Self::Read(entries) => entries.try_recv().ok(),
-            Self::Ran(entries) => entries.next(),
+            Self::Ran(entries, memory) => Some((entries.next()?, memory.none())),
         }
     }
 }
@@ -88,31 +90,30 @@ pub(crate) async fn respond(
         Ok(entries) => entries,
         Err(failed) => {
             server.streams.give_back(session);
-            return Err(match failed.into_refusal() {
-                Ok(error) => Refusal::bad_request(error.code, error.message),
-                Err(refusal) => refusal,
-            });
+            return Err(failed.refusal());
         }
     };
     let head = CursorHead { baton: Some(server.streams.end(session)), base_url: None };
     let mut first = Vec::new();
     write_line(&mut first, &head);
-    let body = stream::unfold((Some(entries), first), |(entries, mut lines)| async move {
-        let mut entries = entries?;
-        let rest = if let Some(entry) = entries.next().await {
-            write_line(&mut lines, &entry);
-            while lines.len() < CHUNK_BYTES
-                && let Some(entry) = entries.next_now()
-            {
+    let all = server.memory.none();
+    let body =
+        stream::unfold((Some(entries), first, all), |(entries, mut lines, all)| async move {
+            let mut entries = entries?;
+            let rest = if let Some((entry, _memory)) = entries.next().await {
                 write_line(&mut lines, &entry);
-            }
-            Some(entries)
-        } else {
-            write_line(&mut lines, &CursorEntry::ReplicationIndex { replication_index: None });
-            None
-        };
-        Some((Ok(Frame::data(Bytes::from(lines))), (rest, Vec::new())))
-    });
+                while lines.len() < CHUNK_BYTES
+                    && let Some((entry, _memory)) = entries.next_now()
+                {
+                    write_line(&mut lines, &entry);
+                }
+                Some(entries)
+            } else {
+                write_line(&mut lines, &CursorEntry::ReplicationIndex { replication_index: None });
+                None
+            };
+            Some((Ok(Frame::data(all.none().hold(lines))), (rest, Vec::new(), all)))
+        });
     let mut response = Response::new(StreamBody::new(body).boxed_unsync());
     let kind = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

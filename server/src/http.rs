@@ -10,17 +10,19 @@ use hyper::{
     header::{self, HeaderValue},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     cursor, dump,
     error::{Refusal, SqlError},
-    idempotency, pipeline,
+    idempotency,
+    listen::Place,
+    memory::Memory,
+    pipeline,
     program::{Program, StoredSql},
     protocol::{
         Answer, PipelineRequest, PipelineResponse, RequestType, Response as Told, V1Request,
     },
-    server::Server,
+    server::{Failed, Server},
     streams::Stream,
     websocket,
 };
@@ -31,10 +33,13 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 /// Answers one HTTP request.
 pub(crate) async fn answer(
     server: Arc<Server>,
+    place: Place,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
+    let answering = server.clone();
+    let _answering = answering.answering();
     let answered = match check_caller(&server, &request) {
-        Ok(()) => route(server, request).await,
+        Ok(()) => route(server, place, request).await,
         Err(refusal) => Err(refusal),
     };
     Ok(answered.unwrap_or_else(refuse))
@@ -42,12 +47,15 @@ pub(crate) async fn answer(
 
 async fn route(
     server: Arc<Server>,
+    place: Place,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let is_get = request.method() == Method::GET;
     let is_post = request.method() == Method::POST;
     match request.uri().path() {
-        "/" if is_get && websocket::is_upgrade(&request) => websocket::accept(server, &mut request),
+        "/" if is_get && websocket::is_upgrade(&request) => {
+            websocket::accept(server, place, &mut request)
+        }
         "/" | "/v1" | "/v2" | "/v3" if is_get => Ok(text(
             "groupcommit: SQL over HTTP. Connect with a libSQL or Turso client, or POST to /v2/pipeline.\n",
         )),
@@ -88,7 +96,8 @@ async fn pipeline(server: &Server, request: Request<Incoming>) -> Result<Respons
         return idempotency::respond(server, key, &bytes, body).await;
     }
     let mut session = server.streams.begin(body.baton.as_deref())?;
-    match pipeline::answer_all(server, &mut session.stream, body.requests).await {
+    let mut room = server.room();
+    match pipeline::answer_all(server, &mut session.stream, body.requests, &mut room).await {
         Ok(results) => {
             let closes = matches!(results.last(), Some(Answer::Ok { response: Told::Close }));
             let baton = if closes {
@@ -97,7 +106,7 @@ async fn pipeline(server: &Server, request: Request<Incoming>) -> Result<Respons
             } else {
                 Some(server.streams.end(session))
             };
-            json(StatusCode::OK, &PipelineResponse { baton, base_url: None, results })
+            json(room.memory, &PipelineResponse { baton, base_url: None, results })
         }
         Err(refusal) => {
             if refusal.may_retry {
@@ -122,37 +131,43 @@ async fn version_1(server: &Server, request: Request<Incoming>) -> Result<Respon
         _ => return Err(Refusal::bad_request("PROTOCOL_ERROR", "give either `stmt` or `batch`")),
     };
     let mut stream = Stream::default();
-    let told = match server.run(Arc::new(program), &mut stream.hold).await {
-        Ok(outcomes) => pipeline::response_of(kind, outcomes),
-        Err(failed) => Err(failed.into_refusal()?),
-    };
-    match told {
-        Ok(Told::Batch { result }) => json(StatusCode::OK, &Answered { result }),
-        Ok(Told::Execute { result }) => json(StatusCode::OK, &Answered { result }),
-        Ok(other) => json(StatusCode::OK, &other),
+    let ran = server.run(Arc::new(program), &mut stream.hold, &server.room()).await;
+    let run = ran.map_err(Failed::refusal)?;
+    let memory = run.room.memory;
+    match pipeline::response_of(kind, run.outcomes) {
+        Ok(Told::Batch { result }) => json(memory, &Answered { result }),
+        Ok(Told::Execute { result }) => json(memory, &Answered { result }),
+        Ok(other) => json(memory, &other),
         Err(SqlError { message, code, .. }) => Err(Refusal::bad_request(code, message)),
     }
 }
+
+/// Bytes of memory that a byte of a request may take once it is read: a `{"type":"close"}` becomes a
+/// [`Request`](crate::protocol::Request), and its answer.
+const MEMORY_PER_BYTE: usize = 16;
 
 /// Reads a body of JSON. What comes with it counts as memory until it is dropped.
 async fn read<T: DeserializeOwned>(
     server: &Server,
     request: Request<Incoming>,
-) -> Result<(T, Option<OwnedSemaphorePermit>), Refusal> {
+) -> Result<(T, Memory), Refusal> {
     let (bytes, memory) = read_bytes(server, request).await?;
     Ok((parse(&bytes)?, memory))
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let malformed = |error: &dyn std::fmt::Display| {
         Refusal::bad_request("MALFORMED_REQUEST", format!("malformed request: {error}"))
-    })
+    };
+    // Looked at as a whole, and not string by string.
+    let text = str::from_utf8(bytes).map_err(|error| malformed(&error))?;
+    serde_json::from_str(text).map_err(|error| malformed(&error))
 }
 
 async fn read_bytes(
     server: &Server,
     request: Request<Incoming>,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+) -> Result<(Bytes, Memory), Refusal> {
     let patience = server.options.send_timeout;
     let read = tokio::time::timeout(patience, collect(server, request.into_body())).await;
     read.unwrap_or_else(|_| {
@@ -161,10 +176,7 @@ async fn read_bytes(
     })
 }
 
-async fn collect(
-    server: &Server,
-    mut body: Incoming,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+async fn collect(server: &Server, mut body: Incoming) -> Result<(Bytes, Memory), Refusal> {
     let max = server.options.body_bytes_max;
     let too_large = || {
         let message = format!("a request has at most {max} bytes; send it in parts");
@@ -173,7 +185,7 @@ async fn collect(
     if body.size_hint().lower() > max as u64 {
         return Err(too_large());
     }
-    let mut memory: Option<OwnedSemaphorePermit> = None;
+    let mut memory = server.memory.none();
     let mut bytes = Bytes::new();
     let mut joined = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -184,15 +196,9 @@ async fn collect(
         if bytes.len() + joined.len() + part.len() > max {
             return Err(too_large());
         }
-        let more = u32::try_from(part.len()).ok();
-        let more = more.and_then(|more| server.bodies.clone().try_acquire_many_owned(more).ok());
-        let Some(more) = more else {
-            let message = "too many requests are being read; send it again";
+        if !memory.grow(part.len() * MEMORY_PER_BYTE) {
+            let message = "the requests under way take all memory; send it again";
             return Err(Refusal::not_run("OVERLOADED", message));
-        };
-        match &mut memory {
-            Some(memory) => memory.merge(more),
-            None => memory = Some(more),
         }
         // Nearly every body comes in one part, which is not copied.
         if joined.is_empty() && bytes.is_empty() {
@@ -238,7 +244,7 @@ fn refuse(refusal: Refusal) -> Response<Body> {
     }
     let Refusal { status, code, message, may_retry } = refusal;
     let body = Refused { error: &message, message: &message, code };
-    let mut response = json(status, &body).unwrap_or_default();
+    let mut response = json_bytes(status, serde_json::to_vec(&body).unwrap_or_default().into());
     if may_retry {
         let seconds = HeaderValue::from(RETRY_AFTER.as_secs());
         response.headers_mut().insert(header::RETRY_AFTER, seconds);
@@ -249,15 +255,16 @@ fn refuse(refusal: Refusal) -> Response<Body> {
 /// When a client should send again what was not run.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-fn json(status: StatusCode, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
+/// A response whose rows take `memory`.
+fn json(memory: Memory, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
     let bytes = serde_json::to_vec(body).map_err(|error| {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
     })?;
-    Ok(json_bytes(status, bytes))
+    Ok(json_bytes(StatusCode::OK, memory.hold(bytes)))
 }
 
-pub(crate) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response<Body> {
-    let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
+pub(crate) fn json_bytes(status: StatusCode, bytes: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(bytes).boxed_unsync());
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -23,11 +23,12 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     error::{Refusal, SqlError},
     http::{self, Body},
+    memory::Memory,
     pipeline::{self, NoResponse},
     program::{Program, StoredSql},
     protocol::{Answer, PipelineRequest, PipelineResponse, Request, RequestType, Response as Told},
     run::{self, Room, Stop},
-    server::{Server, explain},
+    server::{Failed, Server, explain},
     streams,
 };
 
@@ -102,17 +103,14 @@ pub(crate) async fn respond(
     let planned = Arc::new(plan(body.requests)?);
     let running = Running::begin(&server.keys, key)?;
     let token = Token::new(running.key.as_bytes(), Sha256::digest(bytes).as_slice());
-    let run = move |tx: &mut Transaction<'_>| run_all(tx, &planned);
+    let memory = server.memory.none();
+    let run = move |tx: &mut Transaction<'_>| run_all(tx, &planned, &memory);
     let terms = Terms::new().deadline(server.options.request_timeout).bytes(2 * bytes.len());
     let once = server.database.once(token, run);
-    let ticket = server
-        .database
-        .with(terms)
-        .try_submit(once)
-        .map_err(|refused| Refusal::not_run("NOT_RUN", refused.reason.to_string()))?;
-    match ticket.await {
+    match server.submit(terms, once).map_err(Failed::refusal)?.await {
         Ok(once) => {
-            let mut response = http::json_bytes(StatusCode::OK, once.result);
+            let mut response =
+                http::json_bytes(StatusCode::OK, server.memory.none().hold(once.result));
             if once.is_repeated {
                 let yes = HeaderValue::from_static("true");
                 response.headers_mut().insert("idempotency-replayed", yes);
@@ -161,19 +159,24 @@ fn plan_one(request: Request, stored: &mut StoredSql) -> Result<Planned, Refusal
 }
 
 /// Runs the requests in one transaction; the body of the response is its result.
-fn run_all(tx: &mut Transaction<'_>, planned: &[Planned]) -> Result<Vec<u8>, Stop> {
+fn run_all(
+    tx: &mut Transaction<'_>,
+    planned: &[Planned],
+    memory: &Memory,
+) -> Result<Vec<u8>, Stop> {
+    let mut room = Room::new(RESPONSE_BYTES_MAX, memory.none());
     let mut results = Vec::with_capacity(planned.len());
     for planned in planned {
         results.push(match planned {
             Planned::Answered(answer) => answer.clone(),
             Planned::Run(kind, program) => {
                 // One that undoes what it did leaves what the others did.
-                let room = Room(RESPONSE_BYTES_MAX);
-                let outcomes = match tx.savepoint(|tx| run::member(tx, program, room)) {
-                    Err(Stop::RolledBack(outcomes)) => outcomes,
+                let run = match tx.savepoint(|tx| run::member(tx, program, room.again())) {
+                    Err(Stop::RolledBack(run)) => run,
                     ran => ran?,
                 };
-                match pipeline::response_of(*kind, outcomes) {
+                room.take_over(run.room);
+                match pipeline::response_of(*kind, run.outcomes) {
                     Ok(response) => Answer::Ok { response },
                     Err(error) => Answer::Error { error },
                 }
@@ -200,13 +203,12 @@ fn refusal_of(failure: Failure<OnceError<Stop>>) -> Refusal {
         Failure::Rejected(Rejected::Caller(OnceError::Full)) => {
             Refusal::not_run("IDEMPOTENCY_KEYS_FULL", "no more keys can be kept at the moment")
         }
-        Failure::Rejected(Rejected::Caller(OnceError::Caller(stop))) => match stop {
-            Stop::TooLarge => {
-                let error = run::too_large();
-                Refusal::bad_request(error.code, error.message)
-            }
-            Stop::Sqlite(error) => Refusal::bad_request("REJECTED", error.to_string()),
-            _ => unsupported("a transaction that stays open, or a statement that runs alone,"),
+        Failure::Rejected(Rejected::Caller(OnceError::Caller(Stop::Sqlite(error)))) => {
+            Refusal::bad_request("REJECTED", error.to_string())
+        }
+        Failure::Rejected(Rejected::Caller(OnceError::Caller(stop))) => match stop.settle() {
+            Err(failed) => failed.refusal(),
+            Ok(_) => unsupported("a transaction that stays open, or a statement that runs alone,"),
         },
         Failure::Rejected(Rejected::Engine(cause) | Rejected::Caller(OnceError::Engine(cause))) => {
             Refusal::bad_request("REJECTED", explain(&*cause))
@@ -218,11 +220,7 @@ fn refusal_of(failure: Failure<OnceError<Stop>>) -> Refusal {
             };
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
         }
-        Failure::NotRun(reason) => Refusal::not_run("NOT_RUN", explain(&reason)),
-        Failure::Unknown(unknown) => Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "OUTCOME_UNKNOWN",
-            explain(&**unknown.cause()),
-        ),
+        Failure::NotRun(reason) => Failed::NotRun(explain(&reason)).refusal(),
+        Failure::Unknown(unknown) => Failed::unknown(&unknown).refusal(),
     }
 }

@@ -22,6 +22,8 @@ mod http;
 mod idempotency;
 mod interrupt;
 mod listen;
+mod memory;
+mod patient;
 mod pipeline;
 mod program;
 mod protocol;
@@ -51,12 +53,16 @@ pub struct Options {
     pub send_timeout: Duration,
     /// The largest body of a request, in bytes.
     pub body_bytes_max: usize,
-    /// Bodies in memory at once, in bytes.
-    pub bodies_bytes_max: usize,
+    /// Memory that all requests and responses take at once, in bytes. A request counts for many times
+    /// its length, which is what reading it may take.
+    pub memory_bytes_max: usize,
     /// Connections at once.
     pub connections_max: usize,
     /// Reads at once.
     pub readers: usize,
+    /// Each write commits and is flushed by itself, as in servers without group commit.
+    #[cfg(feature = "experiments")]
+    pub one_commit_a_request: bool,
 }
 
 impl Default for Options {
@@ -68,9 +74,11 @@ impl Default for Options {
             request_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             body_bytes_max: 32 << 20,
-            bodies_bytes_max: 256 << 20,
+            memory_bytes_max: 1 << 30,
             connections_max: 20_000,
             readers: (2 * cores).max(4),
+            #[cfg(feature = "experiments")]
+            one_commit_a_request: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use crate::{Options, http, server::Server};
+use crate::{Options, http, patient::Patient, server::Server};
 
 /// How long a connection may idle between two requests: longer than clients keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_mins(2);
@@ -72,16 +72,14 @@ impl Serving {
             let place = Place(Arc::new(place));
             // Answers are small and complete: nothing is gained by waiting for more.
             drop(socket.set_nodelay(true));
-            let answering = server.clone();
-            let service = service_fn(move |mut request| {
-                // A WebSocket keeps the place when HTTP is done with the connection.
-                request.extensions_mut().insert(place.clone());
-                http::answer(answering.clone(), request)
-            });
+            let (answering, patience) = (server.clone(), server.options.send_timeout);
+            // A WebSocket keeps the place when HTTP is done with the connection.
+            let service =
+                service_fn(move |request| http::answer(answering.clone(), place.clone(), request));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(KEEP_ALIVE)
-                .serve_connection(TokioIo::new(socket), service)
+                .serve_connection(TokioIo::new(Patient::new(socket, patience)), service)
                 .with_upgrades();
             let stopping = server.stopping();
             tokio::spawn(async move {

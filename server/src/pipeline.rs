@@ -6,7 +6,7 @@ use crate::{
     error::{Refusal, SqlError},
     program::{self, Program, StoredSql},
     protocol::{Answer, BatchResult, Request, RequestType, Response},
-    run::Outcome,
+    run::{Outcome, Room},
     server::{Failed, Hold, Server},
     sql,
     streams::{self, Stream},
@@ -43,6 +43,7 @@ pub(crate) async fn answer_all(
     server: &Server,
     stream: &mut Stream,
     requests: Vec<Request>,
+    room: &mut Room,
 ) -> Result<Vec<Answer>, Refusal> {
     check_close(&requests)?;
     let mut answers = Vec::with_capacity(requests.len());
@@ -52,7 +53,7 @@ pub(crate) async fn answer_all(
             request.r#type,
             RequestType::Execute | RequestType::Batch | RequestType::Sequence
         );
-        answers.push(match answer(server, stream, request).await {
+        answers.push(match answer(server, stream, request, room).await {
             Ok(response) => Answer::Ok { response },
             Err(NoResponse::Refused(refusal)) => return Err(refusal),
             // The client must not send again what has had its effect.
@@ -82,13 +83,15 @@ pub(crate) async fn answer(
     server: &Server,
     stream: &mut Stream,
     request: Request,
+    room: &mut Room,
 ) -> Result<Response, NoResponse> {
     match request.r#type {
         RequestType::Execute | RequestType::Batch | RequestType::Sequence => {
             let kind = request.r#type;
             let program = Arc::new(program_of(request, &stream.stored)?);
-            let outcomes = server.run(program, &mut stream.hold).await?;
-            Ok(response_of(kind, outcomes)?)
+            let run = server.run(program, &mut stream.hold, room).await?;
+            room.take_over(run.room);
+            Ok(response_of(kind, run.outcomes)?)
         }
         RequestType::Describe => {
             let text = program::text_of(request.sql.as_deref(), request.sql_id, &stream.stored)?;

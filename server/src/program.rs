@@ -1,6 +1,6 @@
 //! A program: the statements of one request with their conditions, ready to be run anywhere.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     error::{Refusal, SqlError},
@@ -24,7 +24,7 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 pub(crate) struct Statement {
-    pub(crate) sql: String,
+    pub(crate) sql: Arc<str>,
     pub(crate) kind: Kind,
     pub(crate) args: Args,
     pub(crate) want_rows: bool,
@@ -52,19 +52,20 @@ pub(crate) type StoredSql = HashMap<i32, String>;
 
 impl Program {
     pub(crate) fn of_stmt(stmt: protocol::Stmt, stored: &StoredSql) -> Self {
-        let statement = Statement::new(stmt, stored);
+        let statement = Statement::new(stmt, stored, None);
         Self { steps: vec![Step { condition: Condition::Always, statement }] }
     }
 
     pub(crate) fn of_batch(batch: protocol::Batch, stored: &StoredSql) -> Result<Self, Refusal> {
-        let step = |(number, step): (usize, protocol::BatchStep)| {
+        let mut steps = Vec::with_capacity(batch.steps.len());
+        for (number, step) in batch.steps.into_iter().enumerate() {
             let condition = step.condition.map(|condition| Condition::new(condition, number));
-            Ok(Step {
-                condition: condition.transpose()?.unwrap_or(Condition::Always),
-                statement: Statement::new(step.stmt, stored),
-            })
-        };
-        Ok(Self { steps: batch.steps.into_iter().enumerate().map(step).collect::<Result<_, _>>()? })
+            let before = steps.last().and_then(|step: &Step| step.statement.as_ref().ok());
+            let statement = Statement::new(step.stmt, stored, before);
+            let condition = condition.transpose()?.unwrap_or(Condition::Always);
+            steps.push(Step { condition, statement });
+        }
+        Ok(Self { steps })
     }
 
     /// Statements that run in turn until one fails.
@@ -111,7 +112,12 @@ impl Program {
 }
 
 impl Statement {
-    fn new(stmt: protocol::Stmt, stored: &StoredSql) -> Result<Self, SqlError> {
+    /// `before` is the one before it, often with the same text.
+    fn new(
+        stmt: protocol::Stmt,
+        stored: &StoredSql,
+        before: Option<&Self>,
+    ) -> Result<Self, SqlError> {
         let positional = stmt.args.unwrap_or_default();
         let named = stmt.named_args.unwrap_or_default();
         let args = match (positional.is_empty(), named.is_empty()) {
@@ -123,12 +129,18 @@ impl Statement {
             }
         };
         let text = text_of(stmt.sql.as_deref(), stmt.sql_id, stored)?;
-        Self::of_text(sql::single(text)?, args, stmt.want_rows.unwrap_or(true))
+        let want_rows = stmt.want_rows.unwrap_or(true);
+        match before {
+            Some(Self { sql, kind, .. }) if **sql == *text => {
+                Ok(Self { sql: sql.clone(), kind: *kind, args, want_rows })
+            }
+            _ => Self::of_text(sql::single(text)?, args, want_rows),
+        }
     }
 
     fn of_text(text: &str, args: Args, want_rows: bool) -> Result<Self, SqlError> {
         let (kind, sql) = sql::classify(text)?;
-        Ok(Self { sql: sql.to_owned(), kind, args, want_rows })
+        Ok(Self { sql: sql.into(), kind, args, want_rows })
     }
 }
 

@@ -9,14 +9,17 @@
 use std::sync::Arc;
 
 use groupcommit::sqlite::{
-    Transaction,
-    rusqlite::{self, CachedStatement, Connection, ErrorCode},
+    Parameters, Transaction,
+    rusqlite::{self, Connection, ErrorCode, Row},
+    step_on,
 };
 
 use crate::{
     error::{SqlError, is_denied},
+    memory::Memory,
     program::{Args, Condition, Program, Statement},
     protocol::{Col, CursorEntry, Description, Param, StmtResult},
+    server::Failed,
     sql::Kind,
     value::{Decimal, Value},
 };
@@ -35,9 +38,11 @@ pub(crate) enum Stop {
     /// It needs the writing connection alone.
     NeedsSlot,
     /// Its own `ROLLBACK` undid what it had done.
-    RolledBack(Vec<Outcome>),
+    RolledBack(Run),
     /// Its rows do not fit into a response.
     TooLarge,
+    /// Its rows do not fit into memory, beside those of all others.
+    NoMemory,
     /// Nobody takes its rows any more.
     Abandoned,
     /// SQLite refused a savepoint.
@@ -50,17 +55,41 @@ impl From<rusqlite::Error> for Stop {
     }
 }
 
+impl Stop {
+    /// What the program came to; `None` when it has to run in another place.
+    pub(crate) fn settle(self) -> Result<Option<Run>, Failed> {
+        match self {
+            Self::RolledBack(run) => Ok(Some(run)),
+            Self::TooLarge => Err(Failed::Request(too_large())),
+            Self::NoMemory => {
+                Err(Failed::NotRun("the responses under way take all memory; send it again".into()))
+            }
+            Self::NeedsSlot | Self::Abandoned | Self::Sqlite(_) => Ok(None),
+        }
+    }
+}
+
 /// Where statements run.
-pub(crate) trait Ground {
-    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>>;
+trait Ground {
+    fn step(
+        &self,
+        sql: &str,
+        bind: impl FnOnce(&mut Parameters<'_, '_>) -> Result<(), Fault>,
+        each: impl FnMut(&rusqlite::Statement<'_>, Option<&Row<'_>>) -> Result<(), Fault>,
+    ) -> Result<(), Fault>;
     fn total_changes(&self) -> u64;
     fn changes(&self) -> u64;
     fn last_insert_rowid(&self) -> i64;
 }
 
 impl Ground for Transaction<'_> {
-    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
-        self.prepare_cached(sql)
+    fn step(
+        &self,
+        sql: &str,
+        bind: impl FnOnce(&mut Parameters<'_, '_>) -> Result<(), Fault>,
+        each: impl FnMut(&rusqlite::Statement<'_>, Option<&Row<'_>>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.step(sql, bind, each)
     }
     fn total_changes(&self) -> u64 {
         self.total_changes()
@@ -74,8 +103,13 @@ impl Ground for Transaction<'_> {
 }
 
 impl Ground for Connection {
-    fn prepare(&self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
-        self.prepare_cached(sql)
+    fn step(
+        &self,
+        sql: &str,
+        bind: impl FnOnce(&mut Parameters<'_, '_>) -> Result<(), Fault>,
+        each: impl FnMut(&rusqlite::Statement<'_>, Option<&Row<'_>>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        step_on(self, sql, bind, each)
     }
     fn total_changes(&self) -> u64 {
         self.total_changes()
@@ -88,9 +122,38 @@ impl Ground for Connection {
     }
 }
 
-/// Room for rows in a response, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room(pub(crate) usize);
+/// Room for rows in a response.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// What is left, in bytes.
+    bytes: usize,
+    /// What rows take.
+    pub(crate) memory: Memory,
+}
+
+impl Room {
+    pub(crate) fn new(bytes: usize, memory: Memory) -> Self {
+        Self { bytes, memory }
+    }
+
+    /// As much as is left, for a program that may run more than once.
+    pub(crate) fn again(&self) -> Self {
+        Self { bytes: self.bytes, memory: self.memory.none() }
+    }
+
+    /// What a program has left of it.
+    pub(crate) fn take_over(&mut self, left: Self) {
+        self.bytes = left.bytes;
+        self.memory.merge(left.memory);
+    }
+
+    fn take(&mut self, row: &[Value]) -> Result<(), Stop> {
+        let bytes = row.iter().map(Value::wire_bytes).sum();
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Stop::TooLarge)?;
+        // As values, and then as text.
+        if self.memory.grow(2 * bytes) { Ok(()) } else { Err(Stop::NoMemory) }
+    }
+}
 
 /// How a statement ended early.
 enum Fault {
@@ -125,12 +188,8 @@ pub(crate) fn only_reads(connection: &Connection, program: &Program) -> bool {
 }
 
 /// Runs a program that only reads, in the snapshot of a reading connection.
-pub(crate) fn read(
-    connection: &Connection,
-    program: &Program,
-    mut room: Room,
-) -> Result<Vec<Outcome>, Stop> {
-    let mut run = Run::default();
+pub(crate) fn read(connection: &Connection, program: &Program, room: Room) -> Result<Run, Stop> {
+    let mut run = Run::new(room);
     let mut autocommit = true;
     for step in &program.steps {
         let Some(statement) = run.next(&step.condition, &step.statement, autocommit) else {
@@ -140,22 +199,23 @@ pub(crate) fn read(
             Kind::Begin | Kind::Commit | Kind::Rollback => mark(statement.kind, &mut autocommit),
             _ => {
                 let mut result = StmtResult::default();
-                let ran = collect(connection, statement, &mut result, &mut room);
+                let ran = collect(connection, statement, &mut result, &mut run.room);
                 ended(ran, result)?
             }
         };
         run.outcomes.push(outcome);
     }
-    Ok(run.outcomes)
+    Ok(run)
 }
 
 /// As [`read`], handing out entries of a cursor one by one.
 pub(crate) fn read_entries(
     connection: &Connection,
     program: &Program,
-    entry: &mut dyn FnMut(CursorEntry) -> Result<(), Stop>,
+    room: &Room,
+    entry: &mut dyn FnMut(CursorEntry, Memory) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    let mut run = Run::default();
+    let mut run = Run::new(room.again());
     let mut autocommit = true;
     for (step, one) in program.steps.iter().enumerate() {
         let before = run.outcomes.len();
@@ -168,20 +228,24 @@ pub(crate) fn read_entries(
             }
             Some(statement) => {
                 let mut part = |part| {
-                    entry(match part {
+                    // Each row has the whole room: those before it have left.
+                    let mut room = room.again();
+                    let part = match part {
                         Part::Cols(cols) => CursorEntry::StepBegin { step, cols },
-                        Part::Row(row) => CursorEntry::Row { row },
-                    })
-                    .map_err(Fault::Stop)
+                        Part::Row(row) => {
+                            room.take(&row).map_err(Fault::Stop)?;
+                            CursorEntry::Row { row }
+                        }
+                    };
+                    entry(part, room.memory).map_err(Fault::Stop)
                 };
                 let ran = run_statement(connection, statement, &mut part);
                 match ran.map_err(Fault::into_error) {
                     Ok(_) => {
                         run.push(Outcome::Done(StmtResult::default()));
-                        entry(CursorEntry::StepEnd {
-                            affected_row_count: 0,
-                            last_insert_rowid: None,
-                        })?;
+                        let end =
+                            CursorEntry::StepEnd { affected_row_count: 0, last_insert_rowid: None };
+                        entry(end, room.memory.none())?;
                         continue;
                     }
                     Err(Ok(error)) => run.push(Outcome::Failed(error)),
@@ -189,7 +253,7 @@ pub(crate) fn read_entries(
                 }
             }
         };
-        entries_of(step, outcome, entry)?;
+        entries_of(step, outcome, &mut |part| entry(part, room.memory.none()))?;
     }
     Ok(())
 }
@@ -215,12 +279,8 @@ pub(crate) fn entries_of<E>(
 }
 
 /// Runs a program as one transaction, the member of a group.
-pub(crate) fn member(
-    tx: &Transaction<'_>,
-    program: &Program,
-    mut room: Room,
-) -> Result<Vec<Outcome>, Stop> {
-    let mut run = Run::default();
+pub(crate) fn member(tx: &Transaction<'_>, program: &Program, room: Room) -> Result<Run, Stop> {
+    let mut run = Run::new(room);
     let mut autocommit = true;
     let mut wrote = false;
     let mut is_undone = false;
@@ -241,7 +301,7 @@ pub(crate) fn member(
             Kind::Alone => return Err(Stop::NeedsSlot),
             Kind::Read | Kind::Write => {
                 let mut result = StmtResult::default();
-                let ran = collect(tx, statement, &mut result, &mut room);
+                let ran = collect(tx, statement, &mut result, &mut run.room);
                 wrote |= !matches!(ran, Ok(true));
                 match &ran {
                     // SQLite's own rules for what the statement may do to the rest apply then.
@@ -256,8 +316,8 @@ pub(crate) fn member(
     }
     match (autocommit, is_undone) {
         (false, _) => Err(Stop::NeedsSlot),
-        (true, true) => Err(Stop::RolledBack(run.outcomes)),
-        (true, false) => Ok(run.outcomes),
+        (true, true) => Err(Stop::RolledBack(run)),
+        (true, false) => Ok(run),
     }
 }
 
@@ -266,13 +326,12 @@ pub(crate) fn member(
 pub(crate) struct Alone {
     program: Arc<Program>,
     run: Run,
-    room: Room,
 }
 
 /// How far a program came on the writing connection.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    Ended(Vec<Outcome>),
+    Ended(Run),
     /// It goes on in another slot: it has committed something that is not durable yet, and its next
     /// statement begins a transaction that would keep it from being flushed.
     Paused(Alone),
@@ -282,7 +341,7 @@ pub(crate) enum Progress {
 
 impl Alone {
     pub(crate) fn new(program: Arc<Program>, room: Room) -> Self {
-        Self { program, run: Run::default(), room }
+        Self { program, run: Run::new(room) }
     }
 
     /// Goes on; `committed` tells whether something was committed in this slot.
@@ -293,7 +352,7 @@ impl Alone {
             let next = self.run.next(&step.condition, &step.statement, was_autocommit);
             let Some(statement) = next else { continue };
             let mut result = StmtResult::default();
-            let ran = collect(connection, statement, &mut result, &mut self.room);
+            let ran = collect(connection, statement, &mut result, &mut self.run.room);
             let wrote = !matches!(ran, Ok(true));
             match (was_autocommit, connection.is_autocommit()) {
                 (true, false) if *committed => {
@@ -310,13 +369,13 @@ impl Alone {
             {
                 return Progress::Interrupted;
             }
-            let outcome = ended(ran, result).unwrap_or_else(|_| {
+            let outcome = ended(ran, result).unwrap_or_else(|stop| {
                 roll_back(connection);
-                Outcome::Failed(too_large())
+                Outcome::Failed(stop.settle().map_or_else(Failed::into_error, |_| too_large()))
             });
             self.run.outcomes.push(outcome);
         }
-        Progress::Ended(self.run.outcomes)
+        Progress::Ended(self.run)
     }
 }
 
@@ -348,13 +407,18 @@ pub(crate) fn describe(connection: &Connection, sql: &str) -> Result<Description
     })
 }
 
-/// The outcomes so far.
-#[derive(Debug, Default)]
-struct Run {
-    outcomes: Vec<Outcome>,
+/// What a program came to, so far.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) room: Room,
 }
 
 impl Run {
+    fn new(room: Room) -> Self {
+        Self { outcomes: Vec::new(), room }
+    }
+
     /// The statement of the next step; `None` after its outcome was noted without running it.
     fn next<'a>(
         &mut self,
@@ -415,8 +479,7 @@ fn collect(
         match part {
             Part::Cols(cols) => result.cols = cols,
             Part::Row(row) => {
-                let bytes = row.iter().map(Value::wire_bytes).sum();
-                room.0 = room.0.checked_sub(bytes).ok_or(Fault::Stop(Stop::TooLarge))?;
+                room.take(&row).map_err(Fault::Stop)?;
                 result.rows.push(row);
             }
         }
@@ -438,31 +501,28 @@ fn run_statement(
     statement: &Statement,
     part: &mut dyn FnMut(Part) -> Result<(), Fault>,
 ) -> Result<bool, Fault> {
-    let mut prepared = ground.prepare(&statement.sql)?;
-    let only_read = prepared.readonly();
-    bind(&mut prepared, &statement.args)?;
-    if prepared.column_count() == 0 {
-        prepared.raw_execute()?;
-        return Ok(only_read);
-    }
-    let mut rows = prepared.raw_query();
+    let mut only_read = false;
     let mut is_first = true;
-    while let Some(row) = rows.next()? {
-        let columns = row.as_ref();
-        // Only now: the first step may have prepared the statement anew for a changed schema.
-        if std::mem::take(&mut is_first) {
-            part(Part::Cols(cols(columns)))?;
-        }
-        if statement.want_rows {
-            let value = |column| row.get_ref(column).map(Value::from);
-            let row = (0..columns.column_count()).map(value).collect::<rusqlite::Result<_>>()?;
-            part(Part::Row(row))?;
-        }
-    }
-    drop(rows);
-    if is_first {
-        part(Part::Cols(cols(&prepared)))?;
-    }
+    ground.step(
+        &statement.sql,
+        |parameters| bind(parameters, &statement.args),
+        |prepared, row| {
+            // Only now: the first step may have prepared the statement anew for a changed schema.
+            if std::mem::take(&mut is_first) && prepared.column_count() > 0 {
+                part(Part::Cols(cols(prepared)))?;
+            }
+            let Some(row) = row else {
+                only_read = prepared.readonly();
+                return Ok(());
+            };
+            if statement.want_rows {
+                let value = |column| row.get_ref(column).map(Value::from);
+                let columns = 0..prepared.column_count();
+                part(Part::Row(columns.map(value).collect::<rusqlite::Result<_>>()?))?;
+            }
+            Ok(())
+        },
+    )?;
     Ok(only_read)
 }
 
@@ -474,8 +534,8 @@ fn cols(statement: &rusqlite::Statement<'_>) -> Vec<Col> {
     statement.columns().map(col).collect()
 }
 
-fn bind(statement: &mut rusqlite::Statement<'_>, args: &Args) -> Result<(), Fault> {
-    let count = statement.parameter_count();
+fn bind(parameters: &mut Parameters<'_, '_>, args: &Args) -> Result<(), Fault> {
+    let count = parameters.count();
     let invalid = |message: String| Fault::Bind(SqlError::new("ARGS_INVALID", message));
     match args {
         Args::Positional(values) if values.len() != count => Err(invalid(format!(
@@ -484,19 +544,19 @@ fn bind(statement: &mut rusqlite::Statement<'_>, args: &Args) -> Result<(), Faul
         ))),
         Args::Positional(values) => {
             for (index, value) in values.iter().enumerate() {
-                statement.raw_bind_parameter(index + 1, value)?;
+                parameters.bind(index + 1, value)?;
             }
             Ok(())
         }
         Args::Named(values) => {
             for index in 1..=count {
-                let name = statement.parameter_name(index).unwrap_or_default();
+                let name = parameters.name(index).unwrap_or_default();
                 let is_named = |given: &str| given == name || name.get(1..) == Some(given);
                 let value = values.iter().find(|named| is_named(&named.name));
                 let Some(value) = value else {
                     return Err(invalid(format!("no argument is named `{name}`")));
                 };
-                statement.raw_bind_parameter(index, &value.value)?;
+                parameters.bind(index, &value.value)?;
             }
             Ok(())
         }

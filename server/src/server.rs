@@ -3,25 +3,29 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use groupcommit::{
-    Failure, Rejected, Terms,
-    sqlite::{Database, rusqlite},
+    Failure, Rejected, Terms, Ticket, Unknown,
+    sqlite::{Database, Transaction, rusqlite},
 };
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::{Semaphore, mpsc, oneshot, watch},
+};
 
 use crate::{
     Options,
     error::{Refusal, SqlError},
     idempotency::Keys,
     interrupt::{Interrupt, InterruptOnDrop},
+    memory::Memory,
     program::Program,
     protocol::{CursorEntry, Description},
-    run::{self, Alone, Outcome, Room, Stop},
+    run::{self, Alone, Room, Run, Stop},
     slot::{Patience, Reply, Slot},
     streams::Streams,
 };
@@ -48,8 +52,10 @@ pub(crate) struct Server {
     pub(crate) stop: watch::Sender<bool>,
     /// Idempotency keys whose requests are running.
     pub(crate) keys: Keys,
-    /// Bytes of request bodies in memory.
-    pub(crate) bodies: Arc<Semaphore>,
+    /// Requests that are being answered.
+    answering: AtomicUsize,
+    /// What requests and responses may take together.
+    pub(crate) memory: Memory,
 }
 
 /// Why a program has no outcomes.
@@ -75,6 +81,17 @@ impl Failed {
                 message,
             )),
         }
+    }
+
+    /// The status that refuses a whole HTTP request.
+    pub(crate) fn refusal(self) -> Refusal {
+        self.into_refusal()
+            .map_or_else(|refusal| refusal, |error| Refusal::bad_request(error.code, error.message))
+    }
+
+    pub(crate) fn unknown(unknown: &Unknown) -> Self {
+        let cause = explain(&**unknown.cause());
+        Self::Unknown(format!("the commit or its flush could not be confirmed: {cause}"))
     }
 
     /// The same as an error in a response, where other requests of it have been answered.
@@ -108,7 +125,8 @@ impl Server {
             stop: watch::Sender::new(false),
             reads: Arc::new(Semaphore::new(options.readers)),
             slots: Arc::new(Semaphore::new(1)),
-            bodies: Arc::new(Semaphore::new(options.bodies_bytes_max)),
+            answering: AtomicUsize::new(0),
+            memory: Memory::of(options.memory_bytes_max),
             options,
         }
     }
@@ -122,25 +140,37 @@ impl Server {
         }
     }
 
+    /// Counts a request until what is returned is dropped.
+    pub(crate) fn answering(&self) -> Answering<'_> {
+        self.answering.fetch_add(1, Relaxed);
+        Answering(self)
+    }
+
+    /// Room for the rows of one response.
+    pub(crate) fn room(&self) -> Room {
+        Room::new(RESPONSE_BYTES_MAX, self.memory.none())
+    }
+
     /// Runs a program in the stream's transaction, or wherever it is cheapest.
     pub(crate) async fn run(
         &self,
         program: Arc<Program>,
         hold: &mut Hold,
-    ) -> Result<Vec<Outcome>, Failed> {
+        room: &Room,
+    ) -> Result<Run, Failed> {
         if let Hold::None = hold {
             if program.may_only_read()
-                && let Some(outcomes) = self.read(program.clone()).await?
+                && let Some(run) = self.read(program.clone(), room.again()).await?
             {
-                return Ok(outcomes);
+                return Ok(run);
             }
             if !program.needs_slot()
-                && let Some(outcomes) = self.member(program.clone()).await?
+                && let Some(run) = self.member(program.clone(), room.again()).await?
             {
-                return Ok(outcomes);
+                return Ok(run);
             }
         }
-        self.alone(Alone::new(program, Room(RESPONSE_BYTES_MAX)), hold).await
+        self.alone(Alone::new(program, room.again()), hold).await
     }
 
     /// What SQLite says of a statement without running it.
@@ -162,26 +192,25 @@ impl Server {
     }
 
     /// Reads on a reading connection; `None` if the program may write.
-    async fn read(&self, program: Arc<Program>) -> Result<Option<Vec<Outcome>>, Failed> {
+    async fn read(&self, program: Arc<Program>, room: Room) -> Result<Option<Run>, Failed> {
         let read = move |connection: &rusqlite::Connection| {
             let only_reads = run::only_reads(connection, &program);
-            only_reads.then(|| run::read(connection, &program, Room(RESPONSE_BYTES_MAX)))
+            only_reads.then(|| run::read(connection, &program, room))
         };
-        // Nothing but its size ends a read early.
-        let too_large = |_| Failed::Request(run::too_large());
-        self.reading_soon(read).await?.transpose().map_err(too_large)
+        self.reading_soon(read).await?.transpose().or_else(Stop::settle)
     }
 
     /// Hands out the entries of a cursor as they are read; `None` if the program may write.
     pub(crate) async fn read_entries(
         self: &Arc<Self>,
         program: Arc<Program>,
-    ) -> Option<mpsc::Receiver<CursorEntry>> {
+    ) -> Option<mpsc::Receiver<(CursorEntry, Memory)>> {
         let (sender, entries) = mpsc::channel(ENTRIES_AHEAD);
         let (only_reads, it_does) = oneshot::channel();
         let server = self.clone();
         tokio::spawn(async move {
             let (entries, patience) = (sender.clone(), server.options.send_timeout);
+            let memory = server.memory.none();
             let handed_out = Arc::new(AtomicBool::new(false));
             let hands_out = handed_out.clone();
             let runtime = tokio::runtime::Handle::current();
@@ -189,18 +218,23 @@ impl Server {
                 if !run::only_reads(connection, &program) || only_reads.send(()).is_err() {
                     return;
                 }
-                let send = &mut |entry| {
+                let send = &mut |entry, memory| {
                     hands_out.store(true, Relaxed);
-                    let sent = tokio::time::timeout(patience, entries.send(entry));
+                    let sent = tokio::time::timeout(patience, entries.send((entry, memory)));
                     runtime.block_on(sent).ok().and_then(Result::ok).ok_or(Stop::Abandoned)
                 };
-                // The client is gone, or too slow to be waited for.
-                drop(run::read_entries(connection, &program, send));
+                let room = Room::new(RESPONSE_BYTES_MAX, memory.none());
+                let read = run::read_entries(connection, &program, &room, send);
+                if let Err(Err(failed)) = read.map_err(Stop::settle) {
+                    let error = CursorEntry::Error { error: failed.into_error() };
+                    // The client is gone, or too slow to be waited for.
+                    drop(send(error, memory.none()));
+                }
             });
             let read = server.streaming(reading, &handed_out, sender.closed()).await;
             if let Some(Err(failed)) = read {
-                let error = failed.into_error();
-                drop(sender.send(CursorEntry::Error { error }).await); // nobody may be there to take it
+                let error = CursorEntry::Error { error: failed.into_error() };
+                drop(sender.send((error, server.memory.none())).await); // nobody may be there to take it
             }
         });
         it_does.await.ok().map(|()| entries)
@@ -268,37 +302,46 @@ impl Server {
     }
 
     /// Runs as a member of a group; `None` if only a slot can run it.
-    async fn member(&self, program: Arc<Program>) -> Result<Option<Vec<Outcome>>, Failed> {
+    async fn member(&self, program: Arc<Program>, room: Room) -> Result<Option<Run>, Failed> {
         let terms = Terms::new().deadline(self.options.request_timeout).bytes(program.bytes());
-        let room = Room(RESPONSE_BYTES_MAX);
-        let ticket = self
-            .database
-            .with(terms)
-            .try_submit(move |tx| run::member(tx, &program, room))
-            .map_err(|refused| Failed::NotRun(refused.reason.to_string()))?;
-        match ticket.await {
-            Ok(outcomes) | Err(Failure::Rejected(Rejected::Caller(Stop::RolledBack(outcomes)))) => {
-                Ok(Some(outcomes))
-            }
-            Err(Failure::Rejected(Rejected::Caller(Stop::TooLarge))) => {
-                Err(Failed::Request(run::too_large()))
-            }
+        #[cfg(feature = "experiments")]
+        let _alone =
+            if self.options.one_commit_a_request { self.slots.acquire().await.ok() } else { None };
+        let member = move |tx: &mut Transaction<'_>| run::member(tx, &program, room.again());
+        match self.submit(terms, member)?.await {
+            Ok(run) => Ok(Some(run)),
+            Err(Failure::Rejected(Rejected::Caller(stop))) => stop.settle(),
             Err(Failure::Rejected(Rejected::Panicked(message))) => {
                 Err(Failed::Request(internal(&message)))
             }
             // Alone, SQLite itself says what is wrong, and what of it stays.
             Err(Failure::Rejected(_)) => Ok(None),
             Err(Failure::NotRun(reason)) => Err(Failed::NotRun(explain(&reason))),
-            Err(Failure::Unknown(unknown)) => Err(Failed::Unknown(format!(
-                "the commit or its flush could not be confirmed: {}",
-                unknown.cause()
-            ))),
+            Err(Failure::Unknown(unknown)) => Err(Failed::unknown(&unknown)),
         }
+    }
+
+    /// Submits a transaction to a group; or runs it on this thread, without handing it over and back,
+    /// where no other request is being answered that it could share a flush with, or keep waiting.
+    pub(crate) fn submit<T: Send + 'static, X: Send + 'static>(
+        &self,
+        terms: Terms,
+        member: impl FnMut(&mut Transaction<'_>) -> Result<T, X> + Send + 'static,
+    ) -> Result<Ticket<T, X>, Failed> {
+        let database = self.database.with(terms);
+        let may_block = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let led = if self.answering.load(Relaxed) == 1 && may_block() {
+            tokio::task::block_in_place(|| database.try_lead(member))
+        } else {
+            Err(member)
+        };
+        led.or_else(|member| database.try_submit(member))
+            .map_err(|refused| Failed::NotRun(refused.reason.to_string()))
     }
 
     /// Runs in the stream's slot, or in one of its own; the slot stays with the stream while a
     /// transaction is open.
-    async fn alone(&self, mut alone: Alone, hold: &mut Hold) -> Result<Vec<Outcome>, Failed> {
+    async fn alone(&self, mut alone: Alone, hold: &mut Hold) -> Result<Run, Failed> {
         loop {
             let slot = match hold {
                 Hold::Lost(error) => return Err(Failed::Request(error.clone())),
@@ -309,11 +352,11 @@ impl Server {
                 }
             };
             match slot.run(alone).await {
-                Ok(Reply::Ended { outcomes, is_open }) => {
+                Ok(Reply::Ended { run, is_open }) => {
                     if !is_open {
                         *hold = Hold::None;
                     }
-                    return Ok(outcomes);
+                    return Ok(run);
                 }
                 Ok(Reply::Paused(rest)) => {
                     alone = rest;
@@ -340,6 +383,15 @@ impl Server {
             idle: self.options.transaction_idle_timeout,
         };
         Ok(Slot::open(self.database.clone(), patience, permit))
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct Answering<'a>(&'a Server);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.answering.fetch_sub(1, Relaxed);
     }
 }
 

@@ -34,7 +34,7 @@ use crate::{
     error::SqlError,
     interrupt::Interrupt,
     protocol::Description,
-    run::{self, Alone, Outcome, Progress},
+    run::{self, Alone, Progress, Run},
     server::Failed,
 };
 
@@ -56,7 +56,7 @@ enum Command {
 /// How far a program came.
 pub(crate) enum Reply {
     Ended {
-        outcomes: Vec<Outcome>,
+        run: Run,
         /// A transaction is open, and the slot with it.
         is_open: bool,
     },
@@ -181,12 +181,12 @@ fn serve_commands(
             Ok(Command::Run(alone, sender)) => match alone.go_on(connection, &mut committed) {
                 Progress::Paused(alone) => return Some((sender, Reply::Paused(alone))),
                 Progress::Interrupted => return timed_out("open", patience.total),
-                Progress::Ended(outcomes) if connection.is_autocommit() => {
-                    return Some((sender, Reply::Ended { outcomes, is_open: false }));
+                Progress::Ended(run) if connection.is_autocommit() => {
+                    return Some((sender, Reply::Ended { run, is_open: false }));
                 }
-                Progress::Ended(outcomes) => {
+                Progress::Ended(run) => {
                     // The client may be gone; then nothing more comes.
-                    drop(sender.send(Reply::Ended { outcomes, is_open: true }));
+                    drop(sender.send(Reply::Ended { run, is_open: true }));
                 }
             },
             Ok(Command::Describe(sql, sender)) => {

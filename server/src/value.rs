@@ -97,7 +97,7 @@ pub(crate) struct Decimal(pub(crate) i64);
 
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+        serializer.serialize_str(itoa::Buffer::new().format(self.0))
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
-        Message,
+        Message, Utf8Bytes,
         handshake::derive_accept_key,
         protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
     },
@@ -33,12 +33,14 @@ use crate::{
     error::{Refusal, SqlError},
     http::Body,
     listen::Place,
+    memory::Memory,
     pipeline::{self, NoResponse},
     program::{Program, StoredSql, text_of},
     protocol::{
-        ClientMessage, ClientMessageType, CursorEntry, Request as Ask, RequestType,
-        Response as Told, ServerMessage,
+        ClientMessage, ClientMessageType, Request as Ask, RequestType, Response as Told,
+        ServerMessage,
     },
+    run::Room,
     server::Server,
     streams::{self, Stream},
 };
@@ -58,6 +60,9 @@ const MESSAGES_AHEAD: usize = 256;
 /// Entries that one fetch of a cursor returns at most.
 const ENTRIES_MAX: usize = 1_000;
 
+/// Memory of entries after which a fetch of a cursor returns what it has, in bytes.
+const FETCHED_BYTES: usize = 1 << 20;
+
 /// Whether a request asks for a WebSocket.
 pub(crate) fn is_upgrade(request: &Request<Incoming>) -> bool {
     let upgrade = request.headers().get(header::UPGRADE).and_then(|value| value.to_str().ok());
@@ -67,6 +72,7 @@ pub(crate) fn is_upgrade(request: &Request<Incoming>) -> bool {
 /// Answers the request for a WebSocket, and serves it.
 pub(crate) fn accept(
     server: Arc<Server>,
+    place: Place,
     request: &mut Request<Incoming>,
 ) -> Result<Response<Body>, Refusal> {
     let headers = request.headers();
@@ -75,7 +81,6 @@ pub(crate) fn accept(
         .ok_or_else(|| Refusal::bad_request("PROTOCOL_ERROR", "Sec-WebSocket-Key is missing"))?;
     let key = derive_accept_key(key.as_bytes());
     let subprotocol = subprotocol(headers)?;
-    let place = request.extensions().get::<Place>().cloned();
     let upgrade = hyper::upgrade::on(request);
     tokio::spawn(async move {
         match upgrade.await {
@@ -204,7 +209,8 @@ impl Connection {
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         match message.r#type {
             ClientMessageType::Hello => {
-                self.tell(&ServerMessage::HelloOk).await;
+                let hello = text_of_message(self.server.memory.none(), &ServerMessage::HelloOk);
+                drop(self.messages.send(hello).await); // the client may be gone
                 Ok(())
             }
             ClientMessageType::Request => {
@@ -212,15 +218,11 @@ impl Connection {
                 let request = message.request.ok_or("a request needs the field `request`")?;
                 let answered = self.dispatch(id, request).await.transpose();
                 if let Some(answered) = answered {
-                    tell(&self.messages, id, answered).await?;
+                    tell(&self.messages, self.server.memory.none(), id, answered).await?;
                 }
                 Ok(())
             }
         }
-    }
-
-    async fn tell(&self, message: &ServerMessage) {
-        drop(self.messages.send(text_of_message(message)).await); // the client may be gone
     }
 
     /// Answers what concerns the connection, and hands the rest to its stream.
@@ -299,8 +301,11 @@ async fn serve_stream(
     let mut entries = None;
     while let Some((id, request)) = requests.recv().await {
         let closes = request.r#type == RequestType::CloseStream;
-        let answered = answer(&server, &mut stream, &mut entries, request).await;
-        if tell(&messages, id, answered).await.is_err() || closes {
+        let mut room = server.room();
+        let answering = server.answering();
+        let answered = answer(&server, &mut stream, &mut entries, request, &mut room).await;
+        drop(answering);
+        if tell(&messages, room.memory, id, answered).await.is_err() || closes {
             return;
         }
     }
@@ -312,6 +317,7 @@ async fn answer(
     stream: &mut Stream,
     entries: &mut Option<Entries>,
     request: Ask,
+    room: &mut Room,
 ) -> Result<Told, NoResponse> {
     match request.r#type {
         RequestType::OpenCursor => {
@@ -325,12 +331,14 @@ async fn answer(
             let not_open = || SqlError::new("CURSOR_NOT_OPEN", "the cursor is not open");
             let open = entries.as_mut().ok_or_else(not_open)?;
             let max = request.max_count.map_or(1, |max| max as usize).clamp(1, ENTRIES_MAX);
-            let mut fetched: Vec<CursorEntry> = open.next().await.into_iter().collect();
-            let done = fetched.is_empty();
-            while fetched.len() < max
-                && let Some(entry) = open.next_now()
-            {
+            let mut next = open.next().await;
+            let done = next.is_none();
+            let mut fetched = Vec::new();
+            while let Some((entry, memory)) = next {
                 fetched.push(entry);
+                room.memory.merge(memory);
+                let is_full = fetched.len() == max || room.memory.bytes() > FETCHED_BYTES;
+                next = if is_full { None } else { open.next_now() };
             }
             Ok(Told::FetchCursor { entries: fetched, done })
         }
@@ -339,12 +347,13 @@ async fn answer(
             Ok(Told::CloseCursor)
         }
         RequestType::CloseStream => Ok(Told::CloseStream),
-        _ => pipeline::answer(server, stream, request).await,
+        _ => pipeline::answer(server, stream, request, room).await,
     }
 }
 
 async fn tell(
     messages: &mpsc::Sender<Message>,
+    memory: Memory,
     request_id: i32,
     answered: Result<Told, NoResponse>,
 ) -> Result<(), String> {
@@ -358,12 +367,17 @@ async fn tell(
             error: SqlError::new(refusal.code, refusal.message),
         },
     };
-    messages.send(text_of_message(&message)).await.map_err(|_| "the client is gone".to_owned())
+    messages
+        .send(text_of_message(memory, &message))
+        .await
+        .map_err(|_| "the client is gone".to_owned())
 }
 
-fn text_of_message(message: &ServerMessage) -> Message {
-    Message::text(serde_json::to_string(message).unwrap_or_else(|error| {
+/// A message, which takes `memory` until it is sent.
+fn text_of_message(memory: Memory, message: &ServerMessage) -> Message {
+    let text = serde_json::to_vec(message).unwrap_or_else(|error| {
         tracing::error!(%error, "could not write a message"); // every message has a form in JSON
-        String::new()
-    }))
+        Vec::new()
+    });
+    Message::text(Utf8Bytes::try_from(memory.hold(text)).unwrap_or_default())
 }

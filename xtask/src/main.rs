@@ -14,6 +14,7 @@ mod power;
 mod program;
 mod records;
 mod root;
+mod served;
 mod servers;
 mod simulate;
 mod test;

@@ -19,7 +19,7 @@ use groupcommit_lab::{
 };
 use groupcommit_testkit::servers::{Life, Trouble, mysql, postgres};
 
-use crate::{docs, libclang, program, root::root};
+use crate::{docs, libclang, program, root::root, served};
 
 /// Where the records are kept.
 const FOLDER: &str = "docs/measured/experiments";
@@ -51,6 +51,9 @@ enum On {
     Postgres(postgres::Kind),
     Mysql(mysql::Kind),
 }
+
+/// The run of `groupcommit serve`, which has a load generator of its own.
+const SERVER: &str = "server";
 
 const SERVER_WRITE: &[&str] = &["write", "--in-flight=1000"];
 const WEB: &[&str] = &["web"];
@@ -141,9 +144,10 @@ pub(crate) struct Options {
 
 pub(crate) fn measure(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3, "a median needs --repeat 3 at least");
-    let wanted = |run: &&Run| options.only.iter().any(|name| run.name.starts_with(name.as_str()));
-    let runs: Vec<&Run> = RUNS.iter().filter(wanted).collect();
-    ensure!(!runs.is_empty(), "no run begins with {}", options.only.join(", "));
+    let is_wanted = |run: &str| options.only.iter().any(|name| run.starts_with(name.as_str()));
+    let runs: Vec<&Run> = RUNS.iter().filter(|run| is_wanted(run.name)).collect();
+    let with_server = is_wanted(SERVER);
+    ensure!(with_server || !runs.is_empty(), "no run begins with {}", options.only.join(", "));
     let mut features = vec!["lmdb", "postgres", "mysql"];
     if runs.iter().any(|run| run.on == On::Rocksdb) {
         ensure!(libclang::is_there(), "{}", libclang::MISSING);
@@ -161,6 +165,9 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
         drop(server);
         run.keep(results)?;
         eprintln!("{}: {:.0} s", run.name, began.elapsed().as_secs_f64());
+    }
+    if with_server {
+        served::measure(folder.path())?;
     }
     docs::transcript::record(&program::groupcommit(true)?)?;
     docs::write()

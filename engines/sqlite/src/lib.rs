@@ -51,7 +51,7 @@ pub use database::{Database, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};
 pub use open::Options;
-pub use statement::{Part, read_each, run_statement};
+pub use statement::{Parameters, Part, read_each, run_statement, step_on};
 pub use transaction::Transaction;
 
 #[cfg(feature = "experiments")]

@@ -45,6 +45,66 @@ pub fn run_statement(
     Ok(result)
 }
 
+/// The parameters of a statement that is about to run.
+#[derive(Debug)]
+pub struct Parameters<'a, 'c>(&'a mut rusqlite::Statement<'c>);
+
+impl Parameters<'_, '_> {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.parameter_count()
+    }
+
+    /// The name of one, counted from 1, with the sign before it.
+    #[must_use]
+    pub fn name(&self, index: usize) -> Option<&str> {
+        self.0.parameter_name(index)
+    }
+
+    /// Sets one, counted from 1.
+    ///
+    /// # Errors
+    ///
+    /// What SQLite says.
+    pub fn bind(&mut self, index: usize, value: impl ToSql) -> rusqlite::Result<()> {
+        self.0.raw_bind_parameter(index, value)
+    }
+}
+
+/// As [`Transaction::step`], on a connection that a read or an exclusive was lent.
+///
+/// # Errors
+///
+/// What SQLite, `bind` or `each` says.
+pub fn step_on<X: From<rusqlite::Error>>(
+    connection: &Connection,
+    sql: &str,
+    bind: impl FnOnce(&mut Parameters<'_, '_>) -> Result<(), X>,
+    each: impl FnMut(&rusqlite::Statement<'_>, Option<&rusqlite::Row<'_>>) -> Result<(), X>,
+) -> Result<(), X> {
+    step(&mut *connection.prepare_cached(sql)?, bind, each)?
+}
+
+/// See [`Transaction::step`]; an error of SQLite is the outer one.
+pub(crate) fn step<X>(
+    prepared: &mut rusqlite::Statement<'_>,
+    bind: impl FnOnce(&mut Parameters<'_, '_>) -> Result<(), X>,
+    mut each: impl FnMut(&rusqlite::Statement<'_>, Option<&rusqlite::Row<'_>>) -> Result<(), X>,
+) -> rusqlite::Result<Result<(), X>> {
+    if let Err(stop) = bind(&mut Parameters(prepared)) {
+        return Ok(Err(stop));
+    }
+    let mut rows = prepared.raw_query();
+    while let Some(row) = rows.next()? {
+        if let Err(stop) = each(row.as_ref(), Some(row)) {
+            return Ok(Err(stop));
+        }
+    }
+    drop(rows);
+    Ok(each(prepared, None))
+}
+
 /// Reads on a connection that a read was lent: tells `each` the names of the columns, and then each
 /// row, until it returns `false`.
 ///
@@ -57,7 +117,7 @@ pub fn read_each(
     mut each: impl FnMut(Part) -> bool,
 ) -> rusqlite::Result<()> {
     let mut prepared = connection.prepare_cached(statement.sql())?;
-    step(&mut prepared, statement, &mut each)
+    tell(&mut prepared, statement, &mut each)
 }
 
 /// A part of what a statement returns.
@@ -69,7 +129,7 @@ pub enum Part {
     Row(Vec<Value>),
 }
 
-fn step(
+fn tell(
     prepared: &mut rusqlite::Statement<'_>,
     statement: &Statement,
     each: &mut dyn FnMut(Part) -> bool,
@@ -131,7 +191,7 @@ fn collect(
     statement: &Statement,
 ) -> rusqlite::Result<StatementResult> {
     let mut result = StatementResult::default();
-    step(prepared, statement, &mut |part| {
+    tell(prepared, statement, &mut |part| {
         match part {
             Part::Columns(names) => result.columns = names,
             Part::Row(row) => result.rows.push(row),

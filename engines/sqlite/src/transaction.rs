@@ -10,7 +10,12 @@ use rusqlite::{
     fallible_iterator::FallibleIterator as _,
 };
 
-use crate::{Error, error::code, guard::Guard};
+use crate::{
+    Error,
+    error::code,
+    guard::Guard,
+    statement::{self, Parameters},
+};
 
 /// The transaction that a closure runs in: rusqlite's own [`Connection`], by reference, inside an
 /// open transaction that is not the closure's to end.
@@ -158,6 +163,22 @@ impl<'g> Transaction<'g> {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         self.with_statement(sql, |statement| statement.query_row(params, read))
+    }
+
+    /// Runs one statement for an interpreter of SQL, which learns from SQLite what a statement takes and
+    /// returns: `bind` sets the parameters, and `each` is called with each row, and at the end without
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// What SQLite, `bind` or `each` says.
+    pub fn step<X: From<rusqlite::Error>>(
+        &self,
+        sql: &str,
+        bind: impl FnOnce(&mut Parameters<'_, '_>) -> Result<(), X>,
+        each: impl FnMut(&Statement<'_>, Option<&Row<'_>>) -> Result<(), X>,
+    ) -> Result<(), X> {
+        self.with_statement(sql, |prepared| statement::step(prepared, bind, each))?
     }
 
     /// As [`rusqlite::Connection::prepare`].

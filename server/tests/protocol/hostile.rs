@@ -88,10 +88,10 @@ fn a_body_that_is_too_large_is_refused() {
 #[test]
 fn bodies_together_are_bounded() {
     let mut options = Options::default();
-    options.bodies_bytes_max = 100;
+    options.memory_bytes_max = 100_000;
     let server = Server::with(options);
     let refused = (503, "OVERLOADED".to_owned());
-    assert_eq!(code(&mut server.client(), "/v2/pipeline", &[b' '; 101]), refused);
+    assert_eq!(code(&mut server.client(), "/v2/pipeline", &[b' '; 10_000]), refused);
     assert_eq!(server.client().post("/v2/pipeline", &json!({"requests": []})).status, 200);
 }
 

@@ -16,7 +16,7 @@ use crate::{
     power::records,
     program,
     root::read,
-    simulate,
+    served, simulate,
 };
 
 const BEGIN: &str = "<!-- generated: ";
@@ -75,6 +75,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["faults"] => records::faults(),
         ["constants", path, names @ ..] => constants(path, names),
         ["metrics"] => metrics(),
+        ["server"] => served::tables(),
         ["findings", records @ ..] => measure::findings(records),
         ["snippet", path] => snippet(path),
         ["help", subcommands @ ..] => {
