@@ -47,6 +47,12 @@ impl<T, E> Tickets<T, E> {
         self.len() == 0
     }
 
+    /// The ticket in this place, counted from the first whose outcome has not been taken.
+    #[must_use]
+    pub fn get(&self, place: usize) -> Option<&Ticket<T, E>> {
+        self.tickets.get(place)
+    }
+
     /// Withdraws those transactions that are still queued; see [`Ticket::cancel`].
     pub fn cancel(&self) {
         self.tickets.iter().for_each(|ticket| {

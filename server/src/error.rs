@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use groupcommit::sqlite::rusqlite::{self, ErrorCode, ffi};
+use groupcommit::sqlite::{
+    code_name,
+    rusqlite::{self, ErrorCode},
+};
 use hyper::StatusCode;
 use serde::Serialize;
 
@@ -37,9 +40,9 @@ impl From<rusqlite::Error> for SqlError {
                 let message = message.unwrap_or_else(|| error.to_string());
                 Self {
                     message: format!("SQLite error: {message}").into(),
-                    code: name_of(error.extended_code & 0xff),
+                    code: code_name(error.extended_code & 0xff),
                     extended_code: (error.extended_code > 0xff)
-                        .then(|| name_of(error.extended_code)),
+                        .then(|| code_name(error.extended_code)),
                 }
             }
             rusqlite::Error::MultipleStatement => many_statements(),
@@ -59,83 +62,6 @@ pub(crate) fn many_statements() -> SqlError {
 pub(crate) fn is_denied(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied)
 }
-
-macro_rules! names {
-    ($($name:ident),+ $(,)?) => {
-        /// The name of a result code of SQLite.
-        fn name_of(code: i32) -> &'static str {
-            match code {
-                $(ffi::$name => stringify!($name),)+
-                _ => "SQLITE_ERROR",
-            }
-        }
-    };
-}
-
-names!(
-    SQLITE_INTERNAL,
-    SQLITE_PERM,
-    SQLITE_ABORT,
-    SQLITE_BUSY,
-    SQLITE_LOCKED,
-    SQLITE_NOMEM,
-    SQLITE_READONLY,
-    SQLITE_INTERRUPT,
-    SQLITE_IOERR,
-    SQLITE_CORRUPT,
-    SQLITE_NOTFOUND,
-    SQLITE_FULL,
-    SQLITE_CANTOPEN,
-    SQLITE_PROTOCOL,
-    SQLITE_EMPTY,
-    SQLITE_SCHEMA,
-    SQLITE_TOOBIG,
-    SQLITE_CONSTRAINT,
-    SQLITE_MISMATCH,
-    SQLITE_MISUSE,
-    SQLITE_NOLFS,
-    SQLITE_AUTH,
-    SQLITE_FORMAT,
-    SQLITE_RANGE,
-    SQLITE_NOTADB,
-    SQLITE_ABORT_ROLLBACK,
-    SQLITE_AUTH_USER,
-    SQLITE_BUSY_RECOVERY,
-    SQLITE_BUSY_SNAPSHOT,
-    SQLITE_BUSY_TIMEOUT,
-    SQLITE_CANTOPEN_FULLPATH,
-    SQLITE_CANTOPEN_ISDIR,
-    SQLITE_CANTOPEN_NOTEMPDIR,
-    SQLITE_CONSTRAINT_CHECK,
-    SQLITE_CONSTRAINT_COMMITHOOK,
-    SQLITE_CONSTRAINT_DATATYPE,
-    SQLITE_CONSTRAINT_FOREIGNKEY,
-    SQLITE_CONSTRAINT_FUNCTION,
-    SQLITE_CONSTRAINT_NOTNULL,
-    SQLITE_CONSTRAINT_PINNED,
-    SQLITE_CONSTRAINT_PRIMARYKEY,
-    SQLITE_CONSTRAINT_ROWID,
-    SQLITE_CONSTRAINT_TRIGGER,
-    SQLITE_CONSTRAINT_UNIQUE,
-    SQLITE_CONSTRAINT_VTAB,
-    SQLITE_CORRUPT_INDEX,
-    SQLITE_CORRUPT_SEQUENCE,
-    SQLITE_CORRUPT_VTAB,
-    SQLITE_ERROR_MISSING_COLLSEQ,
-    SQLITE_ERROR_RETRY,
-    SQLITE_ERROR_SNAPSHOT,
-    SQLITE_IOERR_FSYNC,
-    SQLITE_IOERR_NOMEM,
-    SQLITE_IOERR_READ,
-    SQLITE_IOERR_SHORT_READ,
-    SQLITE_IOERR_WRITE,
-    SQLITE_LOCKED_SHAREDCACHE,
-    SQLITE_LOCKED_VTAB,
-    SQLITE_READONLY_DBMOVED,
-    SQLITE_READONLY_DIRECTORY,
-    SQLITE_READONLY_RECOVERY,
-    SQLITE_READONLY_ROLLBACK,
-);
 
 /// Why a whole request is answered with a status other than 200.
 #[derive(Debug, Clone, PartialEq)]

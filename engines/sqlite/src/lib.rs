@@ -31,6 +31,7 @@
 //! ```
 
 mod checkpoint;
+mod code;
 mod connection;
 mod database;
 mod engine;
@@ -47,6 +48,7 @@ mod tokens;
 mod transaction;
 mod wal;
 
+pub use code::code_name;
 pub use database::{Database, WalStats};
 pub use error::Error;
 pub use load::{LoadError, LoadProgress};

@@ -67,6 +67,8 @@ struct State {
     idle: Vec<Reader>,
     /// Connections that exist, idle or lent.
     open: usize,
+    /// Threads that wait for one: only then is it worth a call of the system to wake one.
+    waiting: usize,
     closed: bool,
 }
 
@@ -82,6 +84,11 @@ struct Reader {
 impl Reader {
     fn close(self) {
         ffi::close(self.connection);
+    }
+
+    /// Whether one statement, of whatever kind, left the connection as it was opened.
+    fn is_untouched(&self) -> bool {
+        self.connection.is_autocommit() && !self.was_set.load(Relaxed)
     }
 
     /// Ends what a read left open; whether the connection is as it was opened.
@@ -135,6 +142,20 @@ impl Readers {
         Ok(value)
     }
 
+    /// Runs `read` with one statement. It is a snapshot by itself, so no transaction is put around it.
+    pub(crate) fn read_statement<T>(
+        &self,
+        sql: &str,
+        read: impl FnOnce(&mut rusqlite::Statement<'_>) -> rusqlite::Result<T>,
+    ) -> Result<rusqlite::Result<T>, NoReader> {
+        let connection = self.borrow()?;
+        connection.busy_timeout(self.busy_timeout).map_err(NoReader::Sqlite)?;
+        let _inside = Inside::enter();
+        let result = connection.prepare_cached(sql).and_then(|mut statement| read(&mut statement));
+        connection.give_back_after_statement();
+        Ok(result)
+    }
+
     /// Refuses everything from now on and closes what is idle.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +182,9 @@ impl Readers {
                 self.log.check_in_place().map_err(|error| NoReader::Gone(Arc::new(error)))?;
                 return Ok(lent);
             }
+            state.waiting += 1;
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
     }
 
@@ -214,8 +237,17 @@ impl std::ops::Deref for Lent<'_> {
 }
 
 impl Lent<'_> {
-    fn give_back(mut self) {
-        let Some(reader) = self.reader.take_if(|reader| reader.clean()) else {
+    fn give_back(self) {
+        self.give_back_if(Reader::clean);
+    }
+
+    /// As [`give_back`](Self::give_back), of one on which nothing but a statement was run.
+    fn give_back_after_statement(self) {
+        self.give_back_if(|reader| reader.is_untouched() || reader.clean());
+    }
+
+    fn give_back_if(mut self, is_as_opened: impl FnOnce(&Reader) -> bool) {
+        let Some(reader) = self.reader.take_if(|reader| is_as_opened(reader)) else {
             return; // closed by dropping
         };
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +268,8 @@ impl Drop for Lent<'_> {
         }
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open -= 1;
-        drop(state);
-        self.readers.returned.notify_one();
+        if state.waiting > 0 {
+            self.readers.returned.notify_one();
+        }
     }
 }

@@ -134,29 +134,39 @@ fn tell(
     statement: &Statement,
     each: &mut dyn FnMut(Part) -> bool,
 ) -> rusqlite::Result<()> {
-    bind(prepared, statement)?;
-    if prepared.column_count() == 0 {
-        prepared.raw_execute()?;
-        return Ok(());
-    }
-    let mut cursor = prepared.raw_query();
     let mut is_first = true;
-    while let Some(row) = cursor.next()? {
+    each_row(prepared, statement, &mut |row| {
         // Looked at only now: the first step prepares the statement again if the schema has
         // changed since, and `*` may then stand for other columns.
         let columns = row.as_ref();
         if std::mem::take(&mut is_first) && !each(Part::Columns(names_of(columns))) {
-            return Ok(());
+            return Ok(false);
         }
         let values = (0..columns.column_count()).map(|column| row.get(column));
         let row = values.map(|value| value.map(|Column(value)| value));
-        if !each(Part::Row(row.collect::<rusqlite::Result<_>>()?)) {
-            return Ok(());
-        }
-    }
-    drop(cursor);
-    if is_first {
+        Ok(each(Part::Row(row.collect::<rusqlite::Result<_>>()?)))
+    })?;
+    if is_first && prepared.column_count() > 0 {
         each(Part::Columns(names_of(prepared)));
+    }
+    Ok(())
+}
+
+/// Binds the parameters and gives each row to `each`, until that returns `false`.
+pub(crate) fn each_row(
+    prepared: &mut rusqlite::Statement<'_>,
+    statement: &Statement,
+    each: &mut dyn FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<bool>,
+) -> rusqlite::Result<()> {
+    bind(prepared, statement)?;
+    if prepared.column_count() == 0 {
+        return prepared.raw_execute().map(|_| ());
+    }
+    let mut cursor = prepared.raw_query();
+    while let Some(row) = cursor.next()? {
+        if !each(row)? {
+            break;
+        }
     }
     Ok(())
 }

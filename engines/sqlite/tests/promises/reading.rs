@@ -4,7 +4,7 @@ use std::{sync::mpsc, thread, time::Duration};
 
 use groupcommit_core::block_on;
 use groupcommit_sqlite::{
-    Database, Failure, NotRun, Rejected,
+    Database, Failure, NotRun, Rejected, Statement,
     rusqlite::{self, ErrorCode},
 };
 
@@ -40,6 +40,31 @@ fn a_read_sees_every_transaction_whose_ticket_resolved_before() {
         worker.join().unwrap();
     }
     assert_eq!(count(&test), 400);
+}
+
+#[test]
+fn a_read_of_a_statement_leaves_nothing_behind() {
+    let test = Scratch::with_table();
+    let numbers = |sql: &str| {
+        let mut numbers = Vec::new();
+        let each = |row: &rusqlite::Row<'_>| {
+            numbers.push(row.get::<_, i64>(0)?);
+            Ok(numbers.len() < 2)
+        };
+        test.db.read_statement(&Statement::new(sql, []), each).map(|()| numbers)
+    };
+    // A transaction that stays open would keep its snapshot.
+    assert_eq!(numbers("BEGIN").unwrap(), []);
+    assert_eq!(numbers("SELECT count(*) FROM t").unwrap(), [0]);
+    neighbour(&test.db, 1).wait().unwrap();
+    assert_eq!(numbers("SELECT count(*) FROM t").unwrap(), [1]);
+    numbers("PRAGMA case_sensitive_like = 1").unwrap();
+    assert_eq!(numbers("SELECT 'a' LIKE 'A'").unwrap(), [1]);
+    assert_eq!(numbers("VALUES (1), (2), (3)").unwrap(), [1, 2], "no more than is wanted");
+    let refused = numbers("DELETE FROM t").unwrap_err().into_caller().unwrap();
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::ReadOnly));
+    test.db.close().unwrap();
+    assert!(matches!(numbers("SELECT 1"), Err(Failure::NotRun(NotRun::Closed))));
 }
 
 #[test]

@@ -1,0 +1,83 @@
+//! The names of SQLite's result codes, by which programs in other languages know them.
+
+use rusqlite::ffi;
+
+macro_rules! names {
+    ($($name:ident),+ $(,)?) => {
+        /// The name of a result code of SQLite, extended or not: `SQLITE_CONSTRAINT_UNIQUE`.
+        #[must_use]
+        pub fn code_name(code: i32) -> &'static str {
+            match code {
+                $(ffi::$name => stringify!($name),)+
+                // An extended code that has no name here is told by its primary one.
+                _ if code > 0xff => code_name(code & 0xff),
+                _ => "SQLITE_ERROR",
+            }
+        }
+    };
+}
+
+names!(
+    SQLITE_INTERNAL,
+    SQLITE_PERM,
+    SQLITE_ABORT,
+    SQLITE_BUSY,
+    SQLITE_LOCKED,
+    SQLITE_NOMEM,
+    SQLITE_READONLY,
+    SQLITE_INTERRUPT,
+    SQLITE_IOERR,
+    SQLITE_CORRUPT,
+    SQLITE_NOTFOUND,
+    SQLITE_FULL,
+    SQLITE_CANTOPEN,
+    SQLITE_PROTOCOL,
+    SQLITE_EMPTY,
+    SQLITE_SCHEMA,
+    SQLITE_TOOBIG,
+    SQLITE_CONSTRAINT,
+    SQLITE_MISMATCH,
+    SQLITE_MISUSE,
+    SQLITE_NOLFS,
+    SQLITE_AUTH,
+    SQLITE_FORMAT,
+    SQLITE_RANGE,
+    SQLITE_NOTADB,
+    SQLITE_ABORT_ROLLBACK,
+    SQLITE_AUTH_USER,
+    SQLITE_BUSY_RECOVERY,
+    SQLITE_BUSY_SNAPSHOT,
+    SQLITE_BUSY_TIMEOUT,
+    SQLITE_CANTOPEN_FULLPATH,
+    SQLITE_CANTOPEN_ISDIR,
+    SQLITE_CANTOPEN_NOTEMPDIR,
+    SQLITE_CONSTRAINT_CHECK,
+    SQLITE_CONSTRAINT_COMMITHOOK,
+    SQLITE_CONSTRAINT_DATATYPE,
+    SQLITE_CONSTRAINT_FOREIGNKEY,
+    SQLITE_CONSTRAINT_FUNCTION,
+    SQLITE_CONSTRAINT_NOTNULL,
+    SQLITE_CONSTRAINT_PINNED,
+    SQLITE_CONSTRAINT_PRIMARYKEY,
+    SQLITE_CONSTRAINT_ROWID,
+    SQLITE_CONSTRAINT_TRIGGER,
+    SQLITE_CONSTRAINT_UNIQUE,
+    SQLITE_CONSTRAINT_VTAB,
+    SQLITE_CORRUPT_INDEX,
+    SQLITE_CORRUPT_SEQUENCE,
+    SQLITE_CORRUPT_VTAB,
+    SQLITE_ERROR_MISSING_COLLSEQ,
+    SQLITE_ERROR_RETRY,
+    SQLITE_ERROR_SNAPSHOT,
+    SQLITE_IOERR_FSYNC,
+    SQLITE_IOERR_NOMEM,
+    SQLITE_IOERR_READ,
+    SQLITE_IOERR_SHORT_READ,
+    SQLITE_IOERR_WRITE,
+    SQLITE_LOCKED_SHAREDCACHE,
+    SQLITE_LOCKED_VTAB,
+    SQLITE_READONLY_DBMOVED,
+    SQLITE_READONLY_DIRECTORY,
+    SQLITE_READONLY_RECOVERY,
+    SQLITE_READONLY_ROLLBACK,
+);
