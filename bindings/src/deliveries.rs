@@ -15,7 +15,7 @@ use std::{
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use groupcommit::{
-    Tickets,
+    NotRun, Tickets,
     sql::{Database, Error, Statement, StatementResult, StatementsOutcome, StatementsTicket},
 };
 
@@ -87,6 +87,22 @@ impl<K: Send + 'static, A: Send + 'static> Deliveries<K, A> {
         let mut cx = Context::from_waker(&waker);
         if let Poll::Ready(Some((key, answer))) = self.others.poll_next_unpin(&mut cx) {
             self.finish(key, Delivered::Answer(answer));
+        }
+    }
+
+    /// Withdraws the transaction of `key` if it is not begun: it comes to [`NotRun::Cancelled`].
+    pub fn cancel(&mut self, key: &K)
+    where
+        K: PartialEq,
+    {
+        if let Some(place) = self.keys.iter().position(|other| other == key) {
+            if let Some(ticket) = self.tickets.get(place) {
+                let _was_queued = ticket.cancel();
+            }
+        } else if let Some(place) = self.waiting.iter().position(|(other, _)| other == key)
+            && let Some((key, _)) = self.waiting.remove(place)
+        {
+            self.finish(key, Delivered::Outcome(Err(NotRun::Cancelled.into())));
         }
     }
 

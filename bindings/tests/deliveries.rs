@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{
+    convert::Infallible,
     sync::{Arc, mpsc},
     task::{Wake, Waker},
 };
@@ -9,7 +10,10 @@ use std::{
 use groupcommit_bindings::{
     Chunks, Database, Delivered, Deliveries, Description, ROWS_AT_ONCE, Repeatable, Settings,
     block_on, first_row, first_row_async,
-    groupcommit::sql::{Kind, Statement, Value},
+    groupcommit::{
+        Failure, NotRun,
+        sql::{Kind, Statement, Value},
+    },
 };
 
 struct Bell(mpsc::SyncSender<()>);
@@ -69,6 +73,42 @@ fn every_outcome_is_delivered_once_also_where_admission_has_no_room() {
         }
     }
     assert_eq!(seen, (0..500).collect::<Vec<_>>(), "in the order of submission");
+    database.close().unwrap();
+}
+
+#[test]
+fn a_transaction_that_is_not_begun_can_be_withdrawn() {
+    let narrow = Settings { transactions_max: Some(3), ..Settings::default() };
+    let (_folder, database) = opened(narrow);
+    let (waker, bell) = bell();
+    let mut deliveries: Deliveries<i64, ()> = Deliveries::new(waker);
+    let (begun, begins) = mpsc::channel();
+    let (go_on, waits) = mpsc::channel();
+    let sqlite = database.usable().unwrap().as_sqlite().unwrap();
+    // It keeps all others queued, or waiting for admission.
+    let _busy = sqlite.submit(move |_| {
+        begun.send(()).unwrap();
+        waits.recv().unwrap();
+        Ok::<(), Infallible>(())
+    });
+    begins.recv().unwrap();
+    for id in 0..6 {
+        deliveries.transact(database.usable().unwrap(), vec![insert(id)], id);
+    }
+    [1, 4].iter().for_each(|id| deliveries.cancel(id));
+    go_on.send(()).unwrap();
+    let mut seen = Vec::new();
+    while !deliveries.is_empty() {
+        bell.recv().unwrap();
+        for (key, delivered) in deliveries.take() {
+            let Delivered::Outcome(outcome) = delivered else { unreachable!() };
+            let is_withdrawn = matches!(outcome, Err(Failure::NotRun(NotRun::Cancelled)));
+            assert_eq!(is_withdrawn, [1, 4].contains(&key), "{key}: {outcome:?}");
+            seen.push(key);
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
     database.close().unwrap();
 }
 
