@@ -118,19 +118,18 @@ impl Chunks {
             State::Gone => return Ok((Vec::new(), Vec::new())),
         };
         let mut chunk = Vec::new();
-        let mut next = rows.next().await.map_err(rejected)?;
-        while let Some(row) = next {
+        let mut next = Some(rows.next().await.map_err(rejected)?);
+        while let Some(Some(row)) = next {
             chunk.push(row);
-            if chunk.len() == ROWS_AT_ONCE {
-                break;
-            }
-            next = match rows.next().now_or_never() {
-                Some(next) => next.map_err(rejected)?,
-                None => break,
+            next = if chunk.len() < ROWS_AT_ONCE {
+                rows.next().now_or_never().transpose().map_err(rejected)?
+            } else {
+                None
             };
         }
         let columns = rows.columns();
-        if !chunk.is_empty() {
+        // Not asked again after its end: PostgreSQL's client would take the connection for lost.
+        if next.is_none() {
             self.replace(State::Begun(rows));
         }
         Ok((columns, chunk))
