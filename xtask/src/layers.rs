@@ -18,7 +18,7 @@ const LAYERS: [&[&str]; 8] = [
     ],
     &["groupcommit"],
     &["groupcommit-serve", "groupcommit-bindings"],
-    &["groupcommit-cli", "groupcommit-python"],
+    &["groupcommit-cli", "groupcommit-python", "groupcommit-node"],
     &["groupcommit-testkit", "groupcommit-testkit-power", "groupcommit-lab"],
     &["xtask"],
 ];

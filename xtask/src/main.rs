@@ -7,6 +7,7 @@ mod endure;
 mod fuzz;
 mod hang;
 mod hostile;
+mod languages;
 mod layers;
 mod libclang;
 mod measure;

@@ -10,7 +10,9 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{api, docs, hang, layers, libclang, power, program::cargo, root::root, simulate};
+use crate::{
+    api, docs, hang, languages, layers, libclang, power, program::cargo, root::root, simulate,
+};
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
 const HEAVY: &str = "groupcommit-rocksdb";
@@ -107,6 +109,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             .args(["--features", LIGHT_ENGINES]),
     )?;
     step("clients of the server", &mut Command::new(root().join("server/clients/run")))?;
+    timed("the package of Node", || languages::run("node/test"))?;
     tests("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     timed("power cuts and failing disks", power::short)?;

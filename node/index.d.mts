@@ -1,0 +1,2 @@
+export * from "./index.js";
+export * as default from "./index.js";

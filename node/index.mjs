@@ -1,0 +1,4 @@
+import groupcommit from "./lib/index.js";
+
+export const { Database, GroupcommitError, NotRunError, SqlError, UnknownOutcomeError, open } = groupcommit;
+export default groupcommit;
