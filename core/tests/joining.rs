@@ -181,7 +181,7 @@ fn who_would_not_wait_for_others_leads_or_gets_the_closure_back() {
     assert!(led.is_resolved());
     assert_eq!(led.wait().expect("durable"), thread::current().id());
     let (held, let_go) = hold_up(&pipeline);
-    let Err(mut given_back) = pipeline.try_lead(thread_that_runs) else { panic!("it is busy") };
+    let Err(given_back) = pipeline.try_lead(thread_that_runs) else { panic!("it is busy") };
     let later = pipeline.submit(move |tx: &mut Tx| given_back(tx));
     let_go.send(()).expect("it waits");
     held.wait().expect("durable");

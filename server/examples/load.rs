@@ -90,14 +90,13 @@ fn main() -> Result<()> {
         let mut values: Vec<f64> = each.map(|(one, other)| of.1(one) / to.1(other)).collect();
         values.sort_by(f64::total_cmp);
         let value = values[values.len() / 2];
-        let (word, limit, holds) = match bound {
-            Bound::AtLeast(limit) => ("at least", limit, value >= *limit),
-            Bound::AtMost(limit) => ("at most", limit, value <= *limit),
+        let (target, holds) = match bound {
+            Bound::AtLeast(limit) => (format!("at least {limit} ×"), value >= *limit),
+            Bound::AtMost(limit) => (format!("at most {limit} ×"), value <= *limit),
         };
-        println!("{what}: {value:.2} ({word} {limit}){}", if holds { "" } else { ", MISSED" });
-        told.push(
-            json!({"what": what, "bound": word, "limit": limit, "value": value, "holds": holds}),
-        );
+        let (value, met) = (format!("{value:.2} ×"), if holds { "yes" } else { "no" });
+        println!("{what}: {value} ({target}: {met})");
+        told.push(json!({"what": what, "target": target, "value": value, "met": met}));
     }
     if let Some(path) = env::var_os("RECORD") {
         let measured = |(condition, figures): (&Condition, &Vec<Figures>)| {
@@ -111,7 +110,7 @@ fn main() -> Result<()> {
                 "requests_per_s": median(|figures| figures.requests_per_s),
                 "p50_us": median(|figures| figures.p50_us as f64),
                 "p99_us": median(|figures| figures.p99_us as f64),
-                "server_kib": median(|figures| figures.server_kib as f64),
+                "server_mib": median(|figures| figures.server_kib as f64) / 1_024.0,
             })
         };
         let conditions: Vec<Value> = conditions.iter().zip(&figures).map(measured).collect();
