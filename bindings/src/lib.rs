@@ -23,4 +23,4 @@ pub use groupcommit_core::block_on;
 pub use kept::{Repeatable, kept_results, token};
 pub use open::{Database, OpenError, Settings};
 pub use process::forked;
-pub use read::{Chunks, ROWS_AT_ONCE, first_row, first_row_async};
+pub use read::{Chunks, ROWS_AT_ONCE, all_rows, first_row, first_row_async};

@@ -5,7 +5,7 @@ use std::{
     collections::HashSet,
     fmt, fs,
     path::PathBuf,
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -72,7 +72,7 @@ impl fmt::Display for OpenError {
                 path.display()
             ),
             Self::Forked => f.write_str(
-                "this process was forked while a database was open, so it cannot open one; open \
+                "this process was forked while a database was open, so it can use none; open \
                  databases after the fork, or start processes without forking (\"spawn\")",
             ),
         }
@@ -137,11 +137,11 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`NotRun::Closed`] in a forked child.
+    /// [`NotRun::Unavailable`] in a forked child.
     pub fn usable(&self) -> Result<&sql::Database, StatementsFailure> {
         match &self.sql {
             Some(sql) if !self.presence.is_inherited() => Ok(sql),
-            _ => Err(Failure::NotRun(NotRun::Closed)),
+            _ => Err(Failure::NotRun(NotRun::Unavailable(Arc::new(OpenError::Forked)))),
         }
     }
 

@@ -7,8 +7,8 @@ use groupcommit::{
     Failure, Rejected,
     sql::{Database, Error, Rows, Statement, StatementResult, StatementsFailure, Value},
     sqlite::{
-        Part, read_each,
-        rusqlite::{Connection, Error as SqliteError},
+        self, Part, read_each,
+        rusqlite::{Connection, Error as SqliteError, Row, types::ValueRef},
     },
 };
 
@@ -25,7 +25,22 @@ pub fn first_row(
     statement: &Statement,
 ) -> Result<StatementResult, StatementsFailure> {
     match database.as_sqlite() {
-        Some(sqlite) => sqlite.read(|connection| step_once(connection, statement)).map_err(said),
+        Some(sqlite) => rows_of(sqlite, statement, false),
+        None => database.read(statement),
+    }
+}
+
+/// Reads all rows, blocking.
+///
+/// # Errors
+///
+/// What the database says.
+pub fn all_rows(
+    database: &Database,
+    statement: &Statement,
+) -> Result<StatementResult, StatementsFailure> {
+    match database.as_sqlite() {
+        Some(sqlite) => rows_of(sqlite, statement, true),
         None => database.read(statement),
     }
 }
@@ -69,6 +84,36 @@ fn step_once(
         is_wanted
     })?;
     Ok(result)
+}
+
+/// On the caller's own thread, and without a transaction round it.
+fn rows_of(
+    database: &sqlite::Database,
+    statement: &Statement,
+    goes_on: bool,
+) -> Result<StatementResult, StatementsFailure> {
+    let mut result = StatementResult::default();
+    let each = |row: &Row<'_>| {
+        let columns = row.as_ref();
+        if result.rows.is_empty() {
+            result.columns = columns.column_names().map(str::to_owned).collect();
+        }
+        let values = (0..columns.column_count()).map(|column| value(row, column));
+        result.rows.push(values.collect::<Result<_, SqliteError>>()?);
+        Ok(goes_on)
+    };
+    database.read_statement(statement, each).map_err(said)?;
+    Ok(result)
+}
+
+fn value(row: &Row<'_>, column: usize) -> Result<Value, SqliteError> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Real(value) => Value::Float(value),
+        ValueRef::Text(_) => Value::Text(row.get(column)?),
+        ValueRef::Blob(value) => Value::Bytes(value.to_vec()),
+    })
 }
 
 fn said(failure: Failure<SqliteError>) -> StatementsFailure {

@@ -320,7 +320,8 @@ def main() -> None:
     for each in COMPARISONS:
         if options.only and each.name not in options.only:
             continue
-        ours, theirs = [], []
+        ours: list[float] = []
+        theirs: list[float] = []
         for repeat in range(options.repeats):
             sides = [(each.ours, ours), (each.theirs, theirs)]
             for side, values in sides if repeat % 2 == 0 else reversed(sides):

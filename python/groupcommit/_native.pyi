@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal, final
 
+__all__ = ["Database", "Job", "Lane", "Result", "Rows", "Transaction", "forked"]
+
 @final
 class Result:
     """What one statement of a committed transaction returned."""

@@ -1,5 +1,7 @@
 """The database, for asyncio."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio

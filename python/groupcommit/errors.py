@@ -40,11 +40,6 @@ class Error(sqlite3.Error):
     code: str | None = None
     """The database's own code: SQLite's extended result code, an SQLSTATE, MySQL's number."""
 
-    @property
-    def sqlite_errorcode(self) -> int | None:
-        """SQLite's extended result code."""
-        return int(self.code) if self.code is not None and self.code.isdecimal() else None
-
 
 class DatabaseError(Error, sqlite3.DatabaseError):
     """The database refused it."""

@@ -46,7 +46,8 @@ class Once(NamedTuple):
     """It had been committed before, and was not run again."""
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class Summary:
     """A distribution; quantiles are exact to one percent."""
 
     count: int
@@ -94,4 +95,6 @@ class Stats:
     @classmethod
     def of(cls, given: dict[str, Any]) -> Stats:
         """From what the native module counts."""
-        return cls(**{k: Summary(*v) if isinstance(v, tuple) else v for k, v in given.items()})
+        summaries = [name for name in given if name.endswith("_ns") or name == "group_transactions"]
+        counts: dict[str, Any] = given | {name: Summary(*given[name]) for name in summaries}
+        return cls(**counts)

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use groupcommit_bindings::{
-    Description, Repeatable, block_on, first_row, first_row_async,
+    Description, Repeatable, all_rows, block_on, first_row, first_row_async,
     groupcommit::{
         Failure, OnceError, Rejected,
         sql::{
@@ -97,7 +97,7 @@ impl Work {
                 let read = if durable {
                     database.read_durable(&statement)
                 } else if want == Want::All {
-                    database.read(&statement)
+                    all_rows(&database, &statement)
                 } else {
                     first_row(&database, &statement)
                 };

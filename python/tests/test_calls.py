@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import groupcommit
@@ -33,7 +34,7 @@ async def test_values_come_back_as_they_went(db: groupcommit.Database, value: ob
 
 async def test_parameters_have_places_or_names(db: groupcommit.Database) -> None:
     assert await db.fetch_one("SELECT ?2, ?1", (1, 2)) == (2, 1)
-    named = {"a": bytearray(b"x"), "b": memoryview(b"y"), "c": 3, "unused": None}
+    named: groupcommit.Params = {"a": bytearray(b"x"), "b": memoryview(b"y"), "c": 3, "unused": None}
     assert await db.fetch_one("SELECT :a, @b, $c", named) == (b"x", b"y", 3)
     assert await db.fetch_one("SELECT 1 AS one, 2 AS two", named=True) == {"one": 1, "two": 2}
 
@@ -70,7 +71,6 @@ async def test_a_constraint_raises_what_sqlite3_raises(db: groupcommit.Database)
     error = raised.value
     assert isinstance(error, groupcommit.IntegrityError)
     assert (error.outcome, error.kind, error.code) == ("rejected", "unique", "2067")
-    assert error.sqlite_errorcode == 2067
 
 
 async def test_statements_are_all_or_none(db: groupcommit.Database) -> None:
@@ -153,7 +153,8 @@ async def test_a_deadline_that_has_passed_keeps_a_transaction_from_running(
 
 
 async def test_reads(db: groupcommit.Database) -> None:
-    await db.execute("WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 1000) INSERT INTO t SELECT i, i FROM n")
+    numbers = "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 1000)"
+    await db.execute(f"{numbers} INSERT INTO t SELECT i, i FROM n")
     query = "SELECT id FROM t ORDER BY id"
     expected = [(i,) for i in range(1, 1001)]
     assert await db.fetch_all(query) == expected
@@ -173,6 +174,20 @@ async def test_reads(db: groupcommit.Database) -> None:
     with pytest.raises(groupcommit.OperationalError):
         async for _ in db.iterate("SELECT * FROM missing"):
             pass
+
+
+async def test_a_read_that_begins_a_transaction_keeps_no_snapshot(db: groupcommit.Database) -> None:
+    for number in range(20):
+        for statement in ("BEGIN", "SAVEPOINT a", "PRAGMA query_only = 1"):
+            # Refused or not, it is gone afterwards.
+            with suppress(groupcommit.OperationalError):
+                await db.fetch_all(statement)
+            with suppress(groupcommit.OperationalError):
+                db.blocking.fetch_val(statement)
+        await db.execute("INSERT INTO t (name) VALUES (?)", (str(number),))
+        for _ in range(5):
+            assert await db.fetch_val("SELECT count(*) FROM t") == number + 1
+            assert db.blocking.fetch_all("SELECT count(*) FROM t") == [(number + 1,)]
 
 
 async def test_futures_are_resolved_without_a_loop(db: groupcommit.Database) -> None:

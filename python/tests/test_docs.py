@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+# A copy of python/, with the guide in it; see python/test.
 HERE = Path(__file__).resolve().parent.parent
 
 
@@ -25,7 +26,7 @@ def snippets(page: Path) -> list[tuple[int, str]]:
     ]
 
 
-@pytest.mark.parametrize("page", [HERE.parent / "docs/python.md", HERE / "README.md"])
+@pytest.mark.parametrize("page", [HERE / "docs/python.md", HERE / "README.md"])
 def test_the_snippets_of_a_page_are_one_session(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,7 +89,7 @@ def test_two_loops_and_a_hundred_threads(db: groupcommit.Database) -> None:
     runs: list[Callable[[], object]] = [
         lambda: asyncio.run(tasks(0)),
         lambda: asyncio.run(tasks(500)),
-        *(lambda first=first: thread(first) for first in range(1_000, 3_000, 20)),  # type: ignore[misc]
+        *(lambda first=first: thread(first) for first in range(1_000, 3_000, 20)),
     ]
     threads = [threading.Thread(target=guarded, args=(run,)) for run in runs]
     for each in threads:
