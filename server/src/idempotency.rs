@@ -203,14 +203,18 @@ fn refusal_of(failure: Failure<OnceError<Stop>>) -> Refusal {
         Failure::Rejected(Rejected::Caller(OnceError::Full)) => {
             Refusal::not_run("IDEMPOTENCY_KEYS_FULL", "no more keys can be kept at the moment")
         }
+        // Not for what the client asked: the disk has failed, for example.
         Failure::Rejected(Rejected::Caller(OnceError::Caller(Stop::Sqlite(error)))) => {
-            Refusal::bad_request("REJECTED", error.to_string())
+            Failed::NotRun(error.to_string()).refusal()
+        }
+        Failure::Rejected(Rejected::Caller(OnceError::Engine(cause))) => {
+            Failed::NotRun(explain(&*cause)).refusal()
         }
         Failure::Rejected(Rejected::Caller(OnceError::Caller(stop))) => match stop.settle() {
             Err(failed) => failed.refusal(),
             Ok(_) => unsupported("a transaction that stays open, or a statement that runs alone,"),
         },
-        Failure::Rejected(Rejected::Engine(cause) | Rejected::Caller(OnceError::Engine(cause))) => {
+        Failure::Rejected(Rejected::Engine(cause)) => {
             Refusal::bad_request("REJECTED", explain(&*cause))
         }
         Failure::Rejected(other) => {

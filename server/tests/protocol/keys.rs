@@ -122,3 +122,13 @@ fn what_cannot_be_kept_is_refused_and_has_no_effect() {
     client.send("POST", "/v1/execute", "idempotency-key: k\r\n", b"{}");
     assert_eq!(client.receive().status, 400);
 }
+
+#[test]
+fn what_keeps_the_database_from_keeping_a_key_is_not_the_clients_fault() {
+    let server = Server::start();
+    let mut client = table(&server);
+    client.execute("CREATE TABLE _groupcommit_tokens (another)").unwrap();
+    let reply = keyed(&mut client, "k", json!([execute("INSERT INTO t VALUES (1)")]));
+    assert_eq!((reply.status, &reply.json()["code"]), (503, &json!("NOT_RUN")));
+    assert_eq!(client.column("SELECT count(*) FROM t"), ["0"]);
+}

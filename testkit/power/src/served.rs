@@ -118,6 +118,7 @@ impl Clients {
                     let _at_the_end = progress.send(());
                 }
                 Ok(answer) if [400, 413, 422].contains(&answer.status) => {
+                    println!("{client}-{number} was refused: {}", answer.text);
                     self.refused.fetch_add(1, SeqCst);
                 }
                 _ => {
@@ -131,6 +132,7 @@ impl Clients {
 
 struct Answer {
     status: u16,
+    text: String,
     /// The key had been committed before.
     is_replayed: bool,
 }
@@ -174,9 +176,9 @@ fn send(
     }
     let mut body = vec![0; length];
     socket.read_exact(&mut body)?;
-    let text = String::from_utf8_lossy(&body);
+    let text = String::from_utf8_lossy(&body).into_owned();
     ensure!(status != 200 || !text.contains("\"type\":\"error\""), "{text}");
-    Ok(Answer { status, is_replayed })
+    Ok(Answer { status, text, is_replayed })
 }
 
 /// The server's process. Killed when dropped.
