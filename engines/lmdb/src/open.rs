@@ -30,9 +30,7 @@ pub struct Options {
     map_bytes_max: usize,
     tables_max: u32,
     readers_max: u32,
-    limits: Limits,
-    #[cfg(feature = "experiments")]
-    formation: Formation,
+    settings: Settings,
     flush_delay: Duration,
 }
 
@@ -53,9 +51,7 @@ impl Options {
             map_bytes_max: 1 << 40,
             tables_max: 128,
             readers_max: 512,
-            limits: Limits::default(),
-            #[cfg(feature = "experiments")]
-            formation: Formation::default(),
+            settings: Settings::default(),
             flush_delay: Duration::ZERO,
         }
     }
@@ -101,7 +97,7 @@ impl Options {
     /// How much may be in flight at once.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
@@ -109,7 +105,7 @@ impl Options {
     #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
-        self.formation = formation;
+        self.settings.formation = formation;
         self
     }
 
@@ -191,13 +187,7 @@ impl Options {
             data: data.clone(),
             members: Vec::new(),
         };
-        let settings = Settings {
-            limits: self.limits,
-            label: path.display().to_string(),
-            #[cfg(feature = "experiments")]
-            formation: self.formation,
-            ..Settings::default()
-        };
+        let settings = Settings { label: path.display().to_string(), ..self.settings.clone() };
         let pipeline = Pipeline::new(writer, settings);
         Ok(Database::new(Inner { gate, pipeline, data, warnings, main_table }))
     }

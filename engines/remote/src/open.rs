@@ -15,9 +15,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Options<P: Protocol> {
     readers: usize,
-    limits: Limits,
-    #[cfg(feature = "experiments")]
-    formation: Formation,
+    settings: Settings,
     reconnect_timeout: Duration,
     settle_timeout: Duration,
     tls: Option<P::Tls>,
@@ -42,9 +40,7 @@ impl<P: Protocol> Options<P> {
     pub fn new() -> Self {
         Self {
             readers: 2,
-            limits: Limits::default(),
-            #[cfg(feature = "experiments")]
-            formation: Formation::default(),
+            settings: Settings::default(),
             reconnect_timeout: Duration::from_secs(10),
             settle_timeout: Duration::from_secs(30),
             tls: None,
@@ -62,7 +58,7 @@ impl<P: Protocol> Options<P> {
     /// How much may be in flight at once.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
@@ -70,7 +66,7 @@ impl<P: Protocol> Options<P> {
     #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
-        self.formation = formation;
+        self.settings.formation = formation;
         self
     }
 
@@ -118,13 +114,7 @@ impl<P: Protocol> Options<P> {
         for warning in &warnings {
             tracing::warn!(server = protocol.shown(), "{warning}");
         }
-        let settings = Settings {
-            limits: self.limits,
-            label: protocol.shown(),
-            #[cfg(feature = "experiments")]
-            formation: self.formation,
-            ..Settings::default()
-        };
+        let settings = Settings { label: protocol.shown(), ..self.settings.clone() };
         let has_barrier = P::has_barrier(&session);
         let writer = Writer {
             flusher: Flusher::new(protocol.clone(), self.reconnect_timeout, has_barrier),

@@ -29,7 +29,6 @@ use crate::{
     Error,
     checkpoint::Checkpoints,
     connection::{self, Configuration},
-    error::code,
     ffi,
     guard::Guard,
     readers::Inside,
@@ -502,8 +501,10 @@ impl<'g> Execution<'g> {
         }
         self.ground.in_vain_ns.set(began.is_err().then(|| (since, self.guard.now_ns())));
         began.map_err(|source| {
-            let busy =
-                matches!(code(&source), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
+            let busy = matches!(
+                source.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            );
             if busy {
                 NotRun::Busy(Arc::new(Error::Held { path: self.ground.path.clone(), source }))
             } else {
@@ -531,7 +532,7 @@ impl<'g> Execution<'g> {
             written_before.is_some() && ffi::pages_written(connection) == written_before;
         // A write that lacked space did not write the last frame, which is the one that commits; but
         // padding may follow it.
-        let last_is_missing = code(&error) == Some(ErrorCode::DiskFull)
+        let last_is_missing = error.sqlite_error_code() == Some(ErrorCode::DiskFull)
             && connection::is_powersafe(connection).is_ok_and(|powersafe| powersafe);
         let undone = nothing_written || last_is_missing;
         if undone {

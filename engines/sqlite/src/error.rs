@@ -173,8 +173,3 @@ pub enum Error {
         source: groupcommit_core::Cause,
     },
 }
-
-/// SQLite's primary result code of an error, where it has one.
-pub(crate) fn code(error: &rusqlite::Error) -> Option<rusqlite::ErrorCode> {
-    error.sqlite_error_code()
-}

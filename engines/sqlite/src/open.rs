@@ -10,7 +10,7 @@ use std::{
 
 #[cfg(feature = "experiments")]
 use groupcommit_core::Formation;
-use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock, TokenLimits};
+use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
 use rustix::fs::{Access, access};
@@ -21,7 +21,6 @@ use crate::{
     connection::{Configuration, prepare_writer},
     database::Inner,
     engine::{Ground, Writer},
-    error::code,
     ffi,
     guard::Guard,
     readers::Readers,
@@ -39,10 +38,7 @@ pub struct Options {
     create: bool,
     convert_to_wal: bool,
     busy_timeout: Duration,
-    limits: Limits,
-    tokens: TokenLimits,
-    #[cfg(feature = "experiments")]
-    formation: Formation,
+    settings: Settings,
     flush_delay: Duration,
     readers_at_least: usize,
 }
@@ -62,10 +58,7 @@ impl Options {
             create: true,
             convert_to_wal: false,
             busy_timeout: Duration::from_secs(5),
-            limits: Limits::default(),
-            tokens: TokenLimits::default(),
-            #[cfg(feature = "experiments")]
-            formation: Formation::default(),
+            settings: Settings::default(),
             flush_delay: Duration::ZERO,
             readers_at_least: 0,
         }
@@ -96,7 +89,7 @@ impl Options {
     /// How much may be in flight at once.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
@@ -112,7 +105,7 @@ impl Options {
     /// and how many.
     #[must_use]
     pub fn tokens(mut self, limits: TokenLimits) -> Self {
-        self.tokens = limits;
+        self.settings.tokens = limits;
         self
     }
 
@@ -120,7 +113,7 @@ impl Options {
     #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
-        self.formation = formation;
+        self.settings.formation = formation;
         self
     }
 
@@ -149,8 +142,7 @@ impl Options {
         for warning in &warnings {
             tracing::warn!(path = %path.display(), "{warning}");
         }
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let guard = Guard::new(clock.clone());
+        let guard = Guard::new(self.settings.clock.clone());
         let (connection, log) = self.open_writer(path, &real, &guard)?;
         let own = OwnSql::new();
         own.prepare(&connection).map_err(sqlite(path, "open"))?;
@@ -178,15 +170,7 @@ impl Options {
             ),
             open: Vec::new(),
         };
-        let settings = Settings {
-            limits: self.limits,
-            label: path.display().to_string(),
-            clock,
-            tokens: self.tokens,
-            #[cfg(feature = "experiments")]
-            formation: self.formation,
-            ..Settings::default()
-        };
+        let settings = Settings { label: path.display().to_string(), ..self.settings.clone() };
         let readers = Readers::new(opened, log.clone(), self.busy_timeout, self.readers_at_least);
         let pipeline = Pipeline::new(writer, settings);
         Ok(Database::new(Inner { readers, reads: OnceLock::new(), pipeline, log, guard, warnings }))
@@ -314,7 +298,7 @@ fn sqlite(path: &Path, doing: &'static str) -> impl Fn(rusqlite::Error) -> Error
 
 /// The error of an attempt to open, in the words of the one who must mend it.
 fn explain(path: &Path, error: rusqlite::Error) -> Error {
-    match code(&error) {
+    match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => Error::NotADatabase(path.to_owned()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::Held { path: path.to_owned(), source: error }

@@ -12,7 +12,6 @@ use rusqlite::{
 
 use crate::{
     Error,
-    error::code,
     guard::Guard,
     statement::{self, Parameters},
 };
@@ -289,8 +288,7 @@ impl<'g> Transaction<'g> {
         if self.left_a_trace.get() || statement.readonly() {
             return;
         }
-        let broke_constraint =
-            matches!(ran, Err(error) if code(error) == Some(ErrorCode::ConstraintViolation));
+        let broke_constraint = matches!(ran, Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation));
         self.left_a_trace.set(!broke_constraint || self.guard.may_run_other_code());
     }
 
@@ -457,7 +455,10 @@ pub(crate) fn uninterrupted<T>(
     let mut left = INTERRUPTS_MAX;
     loop {
         match run() {
-            Err(error) if left > 0 && code(&error) == Some(ErrorCode::OperationInterrupted) => {
+            Err(error)
+                if left > 0
+                    && error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) =>
+            {
                 left -= 1;
             }
             result => return result,
