@@ -78,6 +78,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["server"] => served::tables(),
         ["findings", records @ ..] => measure::findings(records),
         ["snippet", path] => snippet(path),
+        ["shown", document, language] => shown(document, language),
         ["help", subcommands @ ..] => {
             let mut arguments = subcommands.to_vec();
             arguments.push("--help");
@@ -112,6 +113,15 @@ fn snippet(path: &str) -> Result<String> {
          fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{body}    db.close()?; // drains\n    \
          Ok(())\n}}\n```\n"
     ))
+}
+
+/// The first block of a language in another document, whose blocks are run.
+fn shown(document: &str, language: &str) -> Result<String> {
+    let text = read(document)?;
+    let begin = format!("```{language}\n");
+    let block = text.split_once(&begin).and_then(|(_, rest)| rest.split_once("\n```\n"));
+    let (block, _) = block.with_context(|| format!("{document} has no block of {language}"))?;
+    Ok(format!("{begin}{block}\n```\n"))
 }
 
 /// Constants as the source declares them, with their comments.
