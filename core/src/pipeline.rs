@@ -29,7 +29,7 @@ use crate::{
     clock::{Clock, SystemClock},
     hold::Formation,
     once::{TokenLimits, Tokens},
-    outcome::{Failure, NotRun},
+    outcome::{Cause, Failure, NotRun},
     pool::{SharedPool, Spawn},
     shared::Shared,
     state::State,
@@ -161,8 +161,15 @@ impl<E: Engine> Pipeline<E> {
     ///
     /// # Errors
     ///
-    /// When the pipeline had failed or the engine could not close cleanly.
-    pub fn close(&self) -> Result<(), Failure<std::convert::Infallible>> {
+    /// What the pipeline had failed with, or the engine when it closed.
+    pub fn close(&self) -> Result<(), Cause> {
+        self.close_engine().map_err(|failure| match failure {
+            Failure::Unknown(unknown) => unknown.cause().clone(),
+            other => Arc::new(other),
+        })
+    }
+
+    fn close_engine(&self) -> Result<(), Failure<std::convert::Infallible>> {
         let shared = &self.submitter.shared;
         shared.check_wait()?;
         shared.stop_admission();

@@ -1,10 +1,8 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, ops::Deref, path::Path, sync::Arc};
+use std::{fmt, ops::Deref, path::Path, sync::Arc};
 
-use groupcommit_core::{
-    Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
-};
+use groupcommit_core::{Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket};
 use groupcommit_medium::Warning;
 use heed::{MdbError, RoTxn};
 
@@ -208,20 +206,12 @@ impl Database {
     /// deleted, moved or replaced while the database was open.
     pub fn close(&self) -> Result<(), Error> {
         self.inner.gate.close();
-        let closed = self.inner.pipeline.close();
-        closed.map_err(|failure| Error::Close { source: cause_of(failure) })
+        self.inner.pipeline.close().map_err(|source| Error::Close { source })
     }
 
     #[cfg(test)]
     pub(crate) fn data_file(&self) -> &DataFile {
         &self.inner.data
-    }
-}
-
-fn cause_of(failure: Failure<Infallible>) -> Cause {
-    match failure {
-        Failure::Unknown(unknown) => unknown.cause().clone(),
-        other => Arc::new(other),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use groupcommit_core::{
-    Cause, Failure, Pipeline, Rejected, Settled, Submit, Submitter, Terms, Ticket, Unknown,
+    Failure, Pipeline, Rejected, Settled, Submit, Submitter, Terms, Ticket, Unknown,
 };
 use groupcommit_statement::{Statement, StatementResult};
 
@@ -204,8 +204,7 @@ impl<P: Protocol> Database<P> {
     /// [`Error::Close`] when a commit had failed.
     pub fn close(&self) -> Result<(), Error<P>> {
         self.inner.readers.close();
-        let closed = self.inner.pipeline.close();
-        closed.map_err(|failure| Error::Close { source: cause_of(failure) })
+        self.inner.pipeline.close().map_err(|source| Error::Close { source })
     }
 }
 
@@ -213,13 +212,6 @@ fn failure<P: Protocol>(error: Error<P>) -> Failure<Error<P>> {
     match error {
         Error::NotRun(reason) => Failure::NotRun(reason),
         error => Failure::Rejected(Rejected::Caller(error)),
-    }
-}
-
-fn cause_of(failure: Failure<Infallible>) -> Cause {
-    match failure {
-        Failure::Unknown(unknown) => unknown.cause().clone(),
-        other => Arc::new(other),
     }
 }
 

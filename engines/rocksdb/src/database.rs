@@ -1,10 +1,8 @@
 //! The database as a caller sees it.
 
-use std::{convert::Infallible, fmt, ops::Deref, path::Path, sync::Arc};
+use std::{fmt, ops::Deref, path::Path, sync::Arc};
 
-use groupcommit_core::{
-    Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
-};
+use groupcommit_core::{Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket};
 
 use groupcommit_medium::Warning;
 
@@ -163,15 +161,7 @@ impl Database {
     ///
     /// [`Error::Close`] when a flush or a commit had failed.
     pub fn close(&self) -> Result<(), Error> {
-        let closed = self.inner.pipeline.close();
-        closed.map_err(|failure| Error::Close { source: cause_of(failure) })
-    }
-}
-
-fn cause_of(failure: Failure<Infallible>) -> Cause {
-    match failure {
-        Failure::Unknown(unknown) => unknown.cause().clone(),
-        other => Arc::new(other),
+        self.inner.pipeline.close().map_err(|source| Error::Close { source })
     }
 }
 

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 #[cfg(feature = "experiments")]
 use groupcommit_core::Formation;
-use groupcommit_core::{Clock, Limits, Pipeline, Settings, SystemClock};
+use groupcommit_core::{Limits, Pipeline, Settings};
 use groupcommit_medium::{Unusable, Warning, folder_of};
 use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
 
@@ -25,9 +25,7 @@ pub struct Options {
     create: bool,
     rocksdb: rocksdb::Options,
     families: Vec<(String, rocksdb::Options)>,
-    limits: Limits,
-    #[cfg(feature = "experiments")]
-    formation: Formation,
+    settings: Settings,
     flush_delay: Duration,
     times_log: bool,
 }
@@ -53,9 +51,7 @@ impl Options {
             create: true,
             rocksdb: rocksdb::Options::default(),
             families: Vec::new(),
-            limits: Limits::default(),
-            #[cfg(feature = "experiments")]
-            formation: Formation::default(),
+            settings: Settings::default(),
             flush_delay: Duration::ZERO,
             times_log: false,
         }
@@ -86,7 +82,7 @@ impl Options {
     /// How much may be in flight at once.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
@@ -94,7 +90,7 @@ impl Options {
     #[cfg(feature = "experiments")]
     #[must_use]
     pub fn formation(mut self, formation: Formation) -> Self {
-        self.formation = formation;
+        self.settings.formation = formation;
         self
     }
 
@@ -152,17 +148,13 @@ impl Options {
         let families = families::families(&real)?;
         settings::check_families(&families)?;
         let store = Arc::new(Store::new(&real, db, wal, self.flush_delay, self.times_log));
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let writer =
-            Writer { store: store.clone(), families, log: Log::default(), clock: clock.clone() };
-        let settings = Settings {
-            limits: self.limits,
-            label: path.display().to_string(),
-            clock,
-            #[cfg(feature = "experiments")]
-            formation: self.formation,
-            ..Settings::default()
+        let writer = Writer {
+            store: store.clone(),
+            families,
+            log: Log::default(),
+            clock: self.settings.clock.clone(),
         };
+        let settings = Settings { label: path.display().to_string(), ..self.settings.clone() };
         Ok(Database::new(Inner { pipeline: Pipeline::new(writer, settings), store, warnings }))
     }
 

@@ -8,9 +8,7 @@ use std::{
 };
 
 use groupcommit_bridge::Bridge;
-use groupcommit_core::{
-    Cause, Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket,
-};
+use groupcommit_core::{Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket};
 use rusqlite::Connection;
 
 use crate::{
@@ -208,8 +206,7 @@ impl Database {
         // The writing connection must be the last: only it can empty the log.
         self.inner.reads.get().map(Bridge::stop);
         self.inner.readers.close();
-        let closed = self.inner.pipeline.close();
-        closed.map_err(|failure| Error::Close { source: cause_of(failure) })
+        self.inner.pipeline.close().map_err(|source| Error::Close { source })
     }
 
     /// The write-ahead log now.
@@ -240,13 +237,6 @@ fn of_reader<T, E>(read: Result<Result<T, E>, NoReader>) -> Result<T, Failure<E>
         Err(NoReader::Closed) => Err(NotRun::Closed.into()),
         Err(NoReader::Gone(cause)) => Err(NotRun::Unavailable(cause).into()),
         Err(NoReader::Sqlite(error)) => Err(Failure::Rejected(Rejected::Engine(Arc::new(error)))),
-    }
-}
-
-fn cause_of(failure: Failure<std::convert::Infallible>) -> Cause {
-    match failure {
-        Failure::Unknown(unknown) => unknown.cause().clone(),
-        other => Arc::new(other),
     }
 }
 
