@@ -81,23 +81,24 @@ class Connection {
     return items;
   }
 
-  /** The rows of a read at once, or an array of the first alone. */
+  /** The rows of a read at once, or the first alone. */
   readSync(sql, args, firstAlone) {
     this.#makeRoom();
     const text = this.#text(sql);
     const values = [];
     pushValues(values, args);
-    const told = this.native.readSync(text.number, values, areNamed(args), firstAlone);
-    if (told.length === 0) return told;
-    const [columns] = told;
-    if (columns !== null) {
-      const error = errorOf(told);
-      if (error !== undefined) throw error;
-      text.columns = columns.length;
-      text.row = rowMaker(columns);
+    const switches = (areNamed(args) ? 2 : 0) + (firstAlone ? 1 : 0);
+    const told = this.native.readSync(4 * text.number + switches, values);
+    let start = 0;
+    if (Array.isArray(told[0])) {
+      if (told.length === 1) throw errorOf(told[0]);
+      text.columns = told[0].length;
+      text.row = rowMaker(told[0]);
+      start = 1;
     }
+    if (firstAlone) return told.length === 0 ? undefined : text.row(told, start);
     const rows = [];
-    for (let start = 1; start < told.length; start += text.columns) rows.push(text.row(told, start));
+    for (; start < told.length; start += text.columns) rows.push(text.row(told, start));
     return rows;
   }
 

@@ -80,7 +80,7 @@ class Database {
   }
 
   getSync(sql, args) {
-    return this.#connection.readSync(sql, args, true)[0];
+    return this.#connection.readSync(sql, args, true);
   }
 
   allSync(sql, args) {

@@ -112,13 +112,15 @@ pub fn new_connection<'env>(
         it.block(call, move || answer(database.read_durable(&statement).map(|result| vec![result])))
     })?;
     object.add("readSync", |it, call| {
+        // The number of the text, and two switches below it.
+        let (what, mut values): (u32, Items) = (call.get(0)?, call.get(1)?);
+        let (is_named, first_alone) = (what & 2 != 0, what & 1 != 0);
         let statements = it.statements.borrow();
-        let text = statements.text(call.get(0)?)?;
-        let (mut values, is_named): (Items, bool) = (call.get(1)?, call.get(2)?);
+        let text = statements.text(what >> 2)?;
         let count = values.len() >> u32::from(is_named);
         let statement = text.with(&mut values, count, is_named)?;
         let make = Maker::new(call.env.raw(), it.driver.style());
-        read::now(it.driver.sql()?, &statement, call.get(3)?, &text.columns, make)
+        read::now(it.driver.sql()?, &statement, first_alone, &text.columns, make)
     })?;
     let shared = object.connection.clone();
     object.add("rows", move |_, call| rows(&shared, *call.env, call.get(0)?))?;

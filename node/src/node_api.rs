@@ -299,6 +299,12 @@ impl Maker {
         Ok(array.finish())
     }
 
+    pub(crate) fn only(self, item: Handle) -> Result<Handle> {
+        let mut array = self.array(1)?;
+        array.push(item)?;
+        Ok(array.finish())
+    }
+
     pub(crate) fn pair(self, first: Handle, second: Handle) -> Result<Handle> {
         let mut array = self.array(2)?;
         array.push(first)?;

@@ -19,9 +19,8 @@ use crate::{
     node_api::{Array, Handle, Maker},
 };
 
-/// Reads all rows, or the first alone. An array: the names of the columns, or null where they are those
-/// that are `known`, and then the values of all rows; empty where there are no rows. Or the description of
-/// a failure.
+/// Reads all rows, or the first alone. An array of the values of all rows, after an array of the names of
+/// the columns where those are not `known`. Or an array with nothing but the description of a failure.
 pub(crate) fn now(
     database: &Database,
     statement: &Statement,
@@ -35,7 +34,7 @@ pub(crate) fn now(
     let read = if first_alone { first_row(database, statement) } else { database.read(statement) };
     let result = match read {
         Ok(result) => result,
-        Err(failure) => return failure.tell(make),
+        Err(failure) => return make.only(failure.tell(make)?),
     };
     let mut told = make.array(0)?;
     if !result.rows.is_empty() {
@@ -67,7 +66,9 @@ fn now_in_sqlite(
     match (read, told) {
         (Ok(()), Some(told)) => Ok(told.finish()),
         (Ok(()), None) => Ok(make.array(0)?.finish()),
-        (Err(failure), _) => failure.map_caller(|error| Error::of(Arc::new(error))).tell(make),
+        (Err(failure), _) => {
+            make.only(failure.map_caller(|error| Error::of(Arc::new(error))).tell(make)?)
+        }
     }
 }
 
@@ -80,16 +81,13 @@ fn begin(
 ) -> rusqlite::Result<Array> {
     let columns = row.as_ref();
     let mut known = known.borrow_mut();
-    let mut told = make.array(1 + count).map_err(of_node)?;
+    let mut told = make.array(count).map_err(of_node)?;
     let are_known = known.len() == count
         && (0..count).all(|column| columns.column_name(column).is_ok_and(|it| it == known[column]));
-    let names = if are_known {
-        make.null()
-    } else {
+    if !are_known {
         *known = columns.column_names().map(str::to_owned).collect();
-        make.texts(&known)
-    };
-    names.and_then(|names| told.push(names)).map_err(of_node)?;
+        make.texts(&known).and_then(|names| told.push(names)).map_err(of_node)?;
+    }
     Ok(told)
 }
 
