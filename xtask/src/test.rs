@@ -109,6 +109,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             .args(["--features", LIGHT_ENGINES]),
     )?;
     step("clients of the server", &mut Command::new(root().join("server/clients/run")))?;
+    timed("the package of Python", || languages::run("python/test"))?;
     timed("the package of Node", || languages::run("node/test"))?;
     tests("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
