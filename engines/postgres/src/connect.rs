@@ -21,7 +21,10 @@ use crate::{
     Error,
     hosts::{self, are_sockets},
     remedy,
-    session::{DEFERRED, HAS_DEFERRING_FUNCTIONS, History, Process, Server, Session, drive},
+    session::{
+        DEFERRED, HAS_DEFERRING_FUNCTIONS, HAS_SETTING_FUNCTIONS, History, ONLY_READ, Process,
+        Server, Session, drive,
+    },
     url::{self, Roots},
 };
 
@@ -99,11 +102,12 @@ impl Postgres {
 
     /// Connects for reading, which writes nothing: what a commit is on this server does not matter.
     /// The runtime that it is called in serves the connection.
-    pub(crate) async fn connect_for_reads(&self) -> Result<(Client, Process), Error> {
+    /// Also says whether a read may change settings through a function.
+    pub(crate) async fn connect_for_reads(&self) -> Result<(Client, Process, bool), Error> {
         self.within_limit(async {
             let (client, _) = self.open().await?;
-            let process = self.examine_for_reads(&client).await?;
-            Ok((client, process))
+            let (process, may_set) = self.examine_for_reads(&client).await?;
+            Ok((client, process, may_set))
         })
         .await
     }
@@ -176,11 +180,12 @@ impl Postgres {
     }
 
     /// In one message, since a read waits for it.
-    async fn examine_for_reads(&self, client: &Client) -> Result<Process, Error> {
-        let sql = "SET default_transaction_read_only = on; \
-                   SELECT pg_is_in_recovery(), pid, backend_start \
-                   FROM pg_stat_get_activity(pg_backend_pid())";
-        let messages = client.simple_query(sql).await.map_err(|error| self.failed(error))?;
+    async fn examine_for_reads(&self, client: &Client) -> Result<(Process, bool), Error> {
+        let sql = format!(
+            "{ONLY_READ}; SELECT pg_is_in_recovery(), pid, backend_start, {HAS_SETTING_FUNCTIONS} \
+             FROM pg_stat_get_activity(pg_backend_pid())"
+        );
+        let messages = client.simple_query(&sql).await.map_err(|error| self.failed(error))?;
         let row = messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
@@ -189,7 +194,8 @@ impl Postgres {
         if text(0) == "t" {
             return Err(Error::ReadOnly(self.shown()));
         }
-        Ok(Process { pid: text(1).to_owned(), began: text(2).to_owned() })
+        let process = Process { pid: text(1).to_owned(), began: text(2).to_owned() };
+        Ok((process, text(3) == "t"))
     }
 
     async fn examine(&self, client: &Client) -> Result<Server, Error> {
@@ -220,7 +226,7 @@ impl Postgres {
              pg_backend_pid()::text, \
              (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()), \
              {DEFERRED}, (SELECT stats_reset::text FROM pg_stat_archiver), \
-             {HAS_DEFERRING_FUNCTIONS}"
+             {HAS_DEFERRING_FUNCTIONS}, {HAS_SETTING_FUNCTIONS}"
         );
         let row = client.query_one(&sql, &[]).await.map_err(failed)?;
         let text = |column: usize| row.try_get::<_, String>(column).map_err(failed);
@@ -237,6 +243,7 @@ impl Postgres {
             is_replicated: row.try_get(3).map_err(failed)?,
             deferred: row.try_get(7).map_err(failed)?,
             has_deferring_functions: row.try_get(9).map_err(failed)?,
+            has_setting_functions: row.try_get(10).map_err(failed)?,
         })
     }
 }

@@ -32,7 +32,7 @@ use tokio_postgres::{
 
 use crate::{
     Error, Postgres, Statement, StatementResult,
-    session::{Answer, HAS_TEMPORARY, HEAR_OF_WAITS, Sent, Session, is_lost},
+    session::{Answer, HAS_TEMPORARY, HEAR_OF_WAITS, RESET, Sent, Session, is_lost},
     statement,
 };
 
@@ -296,8 +296,9 @@ impl Execution {
     /// Puts settings back that the member may have changed, for its transaction or for all that
     /// follow: who comes next finds them as on a new connection.
     pub(crate) fn reset_settings(&mut self) {
-        if self.current.has_set && self.fault.is_none() {
-            self.send_command("RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL");
+        let may_have_set = self.current.has_set || self.session.server.has_setting_functions;
+        if may_have_set && self.fault.is_none() {
+            self.send_command(RESET);
         }
     }
 
@@ -391,15 +392,17 @@ impl Execution {
             format!("{HEAR_OF_WAITS}; SET LOCAL synchronous_commit = {mode}; {question}; COMMIT");
         let doubt = |xid: &String, error| Fault::Doubt { xid: xid.clone(), error };
         let committed = self.session.send_asking(commit).wait(&self.session);
-        let has_temporary = committed.map_err(|error| {
-            let severity =
-                error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
-            match (severity, error.code()) {
-                (Some(Severity::Error), Some(code)) if is_transient(code) => Fault::Again(error),
-                (Some(Severity::Error), _) => Fault::Refused(error),
-                _ => doubt(&self.xid, error),
-            }
-        })?;
+        let has_temporary =
+            committed.map_err(|error| {
+                let severity =
+                    error.as_db_error().and_then(tokio_postgres::error::DbError::parsed_severity);
+                match (severity, error.code()) {
+                    (Some(Severity::Error), Some(code)) if !leaves_open(code) => {
+                        if is_transient(code) { Fault::Again(error) } else { Fault::Refused(error) }
+                    }
+                    _ => doubt(&self.xid, error),
+                }
+            })?;
         // Somebody cancelled the wait for replicas: it is committed, and perhaps nowhere but here.
         if self.session.cancelled_waits() != cancelled_before {
             tracing::warn!(xid = %self.xid, "somebody cancelled a commit's wait for replicas");
@@ -452,6 +455,13 @@ fn is_transient(code: &SqlState) -> bool {
     matches!(*code, SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)
 }
 
+/// Whether an error of a commit says that it may have happened: the standard's "statement completion
+/// unknown", and its class "connection exception", with "transaction resolution unknown". PostgreSQL
+/// itself never says so; servers that speak its protocol do.
+fn leaves_open(code: &SqlState) -> bool {
+    *code == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN || code.code().starts_with("08")
+}
+
 fn fault_of(member: Option<usize>, error: ServerError) -> Fault {
     let Some(said) = error.as_db_error() else { return Fault::Lost(Some(error)) };
     let code = said.code();
@@ -464,5 +474,21 @@ fn fault_of(member: Option<usize>, error: ServerError) -> Fault {
         _ if is_stale => Fault::Stale,
         Some(member) => Fault::Member { member, error: Some(Error::Server(error)) },
         None => Fault::Lost(Some(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_of_which_the_server_knows_no_end_is_not_taken_for_rolled_back() {
+        for code in ["40003", "08007", "08006", "08000"] {
+            assert!(leaves_open(&SqlState::from_code(code)), "{code}");
+        }
+        // A deferred constraint, a conflict, a full disk.
+        for code in ["23505", "40001", "40P01", "53100", "57014"] {
+            assert!(!leaves_open(&SqlState::from_code(code)), "{code}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use futures_util::Stream as _;
+use futures_util::{Stream as _, future::join};
 use groupcommit_core::NotRun;
 use groupcommit_remote::{
     RowSource,
@@ -28,7 +28,7 @@ use tokio_postgres::{Client, RowStream, Statement as Prepared};
 
 use crate::{
     Error, Postgres, Statement, StatementResult, Value,
-    session::{Process, Texts, is_lost},
+    session::{ONLY_READ, Process, RESET, Texts, is_lost},
     settle, statement,
     value::{Bound, Column},
 };
@@ -49,10 +49,11 @@ impl lines::Open for Door {
     const READS_MAX: usize = PIPELINED_MAX;
 
     async fn open(&self) -> Result<Line, Error> {
-        let (client, process) = self.0.connect_for_reads().await?;
+        let (client, process, may_set) = self.0.connect_for_reads().await?;
         Ok(Line {
             client,
             process,
+            may_set,
             texts: Mutex::default(),
             is_stale: AtomicBool::new(false),
             reads: StdMutex::default(),
@@ -70,6 +71,8 @@ type Lent = lines::Lent<Door>;
 struct Line {
     client: Client,
     process: Process,
+    /// A read may change settings through a function.
+    may_set: bool,
     texts: Mutex<Texts>,
     /// What is prepared may not fit the schema any more.
     is_stale: AtomicBool,
@@ -251,7 +254,17 @@ impl Readers {
             open.retire();
         }
         open.is_at_end = false;
-        match line.client.query_raw(&prepared, read.params().iter().map(Bound)).await {
+        let params = read.params().iter().map(Bound);
+        let read = line.client.query_raw(&prepared, params);
+        let sent = if line.may_set {
+            // Sent ahead of it, for what another read may have left.
+            let reset = format!("{RESET}; {ONLY_READ}");
+            let (reset, sent) = join(line.client.batch_execute(&reset), read).await;
+            reset.and(sent)
+        } else {
+            read.await
+        };
+        match sent {
             Ok(stream) => Ok(PostgresRows { prepared, stream: Box::pin(stream), open }),
             Err(error) => {
                 open.is_at_end = true;

@@ -54,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) deferred: Option<String>,
     /// A function may defer others, for whoever comes behind its caller too.
     pub(crate) has_deferring_functions: bool,
+    /// A function may change settings, for whoever comes behind its caller too.
+    pub(crate) has_setting_functions: bool,
 }
 
 /// The process on the server that serves a connection.
@@ -107,6 +109,19 @@ pub(crate) const HAS_DEFERRING_FUNCTIONS: &str = "(EXISTS (SELECT FROM pg_constr
     WHERE condeferrable AND NOT condeferred) AND EXISTS (SELECT FROM pg_proc \
     WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) \
     AND prosrc ~* 'set[[:space:]]+constraints'))";
+
+/// Whether there is a function that speaks of changing settings: it calls `set_config`, or has a
+/// statement that begins with `SET` or `RESET` (which those of an `UPDATE` do not).
+pub(crate) const HAS_SETTING_FUNCTIONS: &str = "EXISTS (SELECT FROM pg_proc \
+    WHERE pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) \
+    AND (prosrc ILIKE '%set_config%' OR prosrc ~* \
+    '(^|[^]a-z0-9_\")[:space:]]|\\m(begin|then|else|loop)\\M)[[:space:]]*(re)?set[[:space:]]'))";
+
+/// Puts all settings and the role back to those of a new connection.
+pub(crate) const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL";
+
+/// Has a connection for reads refuse writes.
+pub(crate) const ONLY_READ: &str = "SET default_transaction_read_only = on";
 
 /// Moves bytes until the connection ends, and counts the waits for replicas that were cancelled.
 pub(crate) fn drive<S, T>(mut connection: Connection<S, T>, cancelled_waits: Arc<AtomicU64>)
@@ -282,14 +297,17 @@ impl Session {
         Ok(Sent::new(async move { client.query_one(&prepared, &[]).await?.try_get(0) }))
     }
 
-    /// Asks again which constraints are checked at a commit only, or may be. Returns whether there are
-    /// temporary tables.
+    /// Asks again which constraints are checked at a commit only, or may be, and what functions may
+    /// do. Returns whether there are temporary tables.
     pub(crate) fn look_again(&mut self) -> Answer<bool> {
-        let sql = format!("SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}, {HAS_TEMPORARY}");
+        let sql = format!(
+            "SELECT {DEFERRED}, {HAS_DEFERRING_FUNCTIONS}, {HAS_SETTING_FUNCTIONS}, {HAS_TEMPORARY}"
+        );
         let row = self.driver.block_on(self.client.query_one(&sql, &[]))?;
         self.server.deferred = row.try_get(0)?;
         self.server.has_deferring_functions = row.try_get(1)?;
-        row.try_get(2)
+        self.server.has_setting_functions = row.try_get(2)?;
+        row.try_get(3)
     }
 
     /// How often a wait for replicas was cancelled so far.

@@ -177,6 +177,30 @@ fn settings_that_a_transaction_or_a_read_changes_are_its_own() {
             assert_eq!(db.read(&look()).unwrap().rows, found(true), "{local}");
         }
     }
+    for (name, body) in [
+        ("f", "SELECT set_config('app.tenant', 'f', false)"),
+        ("g", "BEGIN /* */ UPDATE t SET v = v; SET app.tenant = 'g'; RETURN 'g'; END"),
+    ] {
+        let language = if name == "f" { "sql" } else { "plpgsql" };
+        shared()
+            .sql(&format!(
+                "CREATE FUNCTION {schema}.{name}() RETURNS text AS $${body}$$ LANGUAGE {language}"
+            ))
+            .unwrap();
+        // Opened when it is there: another's function is found out at the next connection.
+        let db = Database::options().readers(1).open(&url).unwrap();
+        let call = Statement::new(format!("SELECT {name}()"), []);
+        let [sets, finds] = in_one_group(&db, || {
+            [vec![call.clone()], vec![look()]].map(|plan| db.submit_statements(plan))
+        });
+        assert_eq!(sets.wait().unwrap()[0].rows, [[name.into()]]);
+        assert_eq!(finds.wait().unwrap()[0].rows, found(false), "{name}");
+        if name == "f" {
+            db.read(&call).unwrap();
+        }
+        assert_eq!(db.read(&look()).unwrap().rows, found(true), "{name}");
+        db.close().unwrap();
+    }
     let block = "DO $$ BEGIN SET app.tenant = 'b'; END $$";
     db.submit_statements(vec![Statement::new(block, [])]).wait().unwrap();
     assert_eq!(db.submit_statements(vec![look()]).wait().unwrap()[0].rows, found(false));
