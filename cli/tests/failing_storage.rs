@@ -2,12 +2,14 @@
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::iter;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{Ended, Place};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// Runs a command for which a right may be missing; says so where it fails.
 fn may(program: &str, arguments: &[&str]) -> bool {
@@ -115,4 +117,28 @@ fn a_database_that_is_deleted_amid_an_ingest_is_no_success() {
     // The records that another process saw may or may not have been flushed by then.
     assert!(summary["position"].as_u64().expect("a number") <= 2, "{ended:#?}");
     ended.expect(3).says("test.db");
+}
+
+#[test]
+fn a_database_that_is_deleted_before_ctrl_c_is_not_called_durable() {
+    let place = Place::new();
+    let mut child = place
+        .ingest(&["-t", "t", "--sample", "1", "--json"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut input = child.stdin.take().expect("piped");
+    input.write_all(b"a\n1\nno number\n").expect("writes");
+    // Told once it is durable, and so no flush is under way when the file goes.
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("rejected"))));
+    std::fs::remove_file(place.path("test.db")).expect("removes");
+    kill(Pid::from_raw(i32::try_from(child.id()).expect("a pid")), Signal::SIGINT)
+        .expect("signals");
+    let said: Vec<_> = lines.map(|line| line.expect("a line")).collect();
+    let ended = Ended::from(child.wait_with_output().expect("ends"));
+    drop(input); // the pipe was open all the time: it was not the end of input that ended the program
+    assert_eq!(ended.summary()["durable"], false, "{ended:#?}");
+    ended.expect(3);
+    assert!(said.iter().any(|line| line.contains("cannot close")), "{said:?}");
 }

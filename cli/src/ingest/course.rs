@@ -93,7 +93,12 @@ pub(crate) fn run<S: Store>(
             "cannot close {name} ({what}): check the disk, then use --resume, which continues from what {name} has"
         ))
     });
-    problem = problem.or(closed.err());
+    // Whatever stopped it before, nothing can be said of what is durable then.
+    if let Err(unclosed) = closed
+        && !problem.as_ref().is_some_and(|problem| problem.exit == Exit::Unknown)
+    {
+        problem = Some(unclosed);
+    }
     let outcome = match problem.as_ref().map(|problem| problem.exit) {
         None | Some(Exit::Durable | Exit::Rejected) => Outcome::Complete,
         Some(Exit::Interrupted) => Outcome::Interrupted,
@@ -125,7 +130,7 @@ pub(crate) fn run<S: Store>(
         problem: problem.as_ref().map(ToString::to_string),
     };
     summary.print(options.json)?;
-    if entry.finished && records == 0 && is_complete {
+    if entry.finished && records == 0 && is_complete && problem.is_none() {
         progress.note(&format!("the ingest was finished already, nothing is new: {durable}"));
     }
     problem.map_or(Ok(summary.exit()), Err)
