@@ -12,6 +12,7 @@ use std::{
     thread,
 };
 
+use groupcommit_testkit::SetOnPanic;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -113,22 +114,26 @@ fn under_kills_every_key_is_applied_once_and_no_answer_is_lost() {
     execute(&server.address, None, "CREATE TABLE t (client, number)").expect("answers");
     let address = std::sync::Mutex::new(server.address.clone());
     let (answered, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let has_failed = AtomicBool::new(false);
     let (progress, has_progressed) = std::sync::mpsc::channel();
     let written: Vec<i64> = thread::scope(|scope| {
+        let _ends = SetOnPanic(&has_failed);
         let client = |client: i64| {
             let progress = progress.clone();
             let (address, answered, stop) = (&address, &answered, &stop);
+            let has_failed = &has_failed;
             scope.spawn(move || {
                 let mut number = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) && !has_failed.load(Ordering::Relaxed) {
                     let (key, sql) = (
                         format!("{client}-{number}"),
                         format!("INSERT INTO t VALUES ({client}, {number})"),
                     );
-                    // Again and again, until one is answered.
+                    // Again and again, until one is answered; the server may be gone if the test fails.
                     while execute(&address.lock().expect("whole").clone(), Some(&key), &sql)
                         .is_err()
                     {
+                        assert!(!has_failed.load(Ordering::SeqCst), "the test has failed");
                         thread::yield_now();
                     }
                     number += 1;

@@ -3,10 +3,14 @@
 //! [`mod@conformance`] is the suite that every engine passes. [`history`] makes histories of writes and
 //! reads with many threads, and checks them.
 //! `remote` is the suite of the engines for remote databases, with the feature `remote`.
-//! [`servers`] starts throw-away servers for those engines that need one.
+//! [`servers`] starts throw-away servers for those engines that need one. [`SetOnPanic`] ends threads of a
+//! test that fails.
 
 pub mod conformance;
 pub mod history;
+mod panics;
 #[cfg(feature = "remote")]
 pub mod remote;
 pub mod servers;
+
+pub use panics::SetOnPanic;

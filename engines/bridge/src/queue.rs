@@ -160,11 +160,12 @@ mod tests {
             state.idle > 0 && state.waiting.is_empty()
         };
         thread::scope(|scope| {
-            scope.spawn(|| while queue.pop().is_some() {});
+            let popping = scope.spawn(|| while queue.pop().is_some() {});
             // Closed also when an assertion fails: the scope waits for the thread.
             let _closed = Closed(&queue);
             for _ in 0..100 {
                 while !is_free() {
+                    assert!(!popping.is_finished());
                     thread::yield_now();
                 }
                 assert!(matches!(queue.push(Box::new(Nothing)), Pushed::Queued));

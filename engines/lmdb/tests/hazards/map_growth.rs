@@ -81,7 +81,8 @@ fn the_map_does_not_grow_under_a_live_read() {
     let (reading, is_reading) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        let db = &test.db;
+        // Dropped here, should an assertion fail: then the reader ends too.
+        let (db, release) = (&test.db, release);
         let reader = scope.spawn(move || {
             db.read(|tx| {
                 let value = db.main_table().get(tx, &0_u64.to_be_bytes())?.unwrap();

@@ -11,9 +11,12 @@ use std::{
 };
 
 use groupcommit_postgres::{Database, Error, Failure};
-use groupcommit_testkit::servers::{
-    postgres::{Kind, Servers},
-    proxy::Cut,
+use groupcommit_testkit::{
+    SetOnPanic,
+    servers::{
+        postgres::{Kind, Servers},
+        proxy::Cut,
+    },
 };
 
 use crate::server::{ids, insert, proxy, schema_through, start};
@@ -166,6 +169,7 @@ fn a_failover_under_load_loses_nothing_that_was_acknowledged_and_writing_goes_on
     let (stop, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (sender, told) = mpsc::channel();
     thread::scope(|scope| {
+        let _ends = SetOnPanic(&stop);
         for writer in 0..3 {
             let (url, stop, count, sender) = (&url, &stop, &count, sender.clone());
             scope.spawn(move || {

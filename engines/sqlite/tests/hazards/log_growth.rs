@@ -8,6 +8,7 @@ use std::{
 };
 
 use groupcommit_sqlite::{Database, rusqlite};
+use groupcommit_testkit::SetOnPanic;
 
 use crate::common::{Done, Scratch};
 
@@ -81,6 +82,7 @@ fn is_bounded_under_reads_that_overlap_without_end() {
     fill(&test);
     let stop = AtomicBool::new(false);
     let longest = thread::scope(|scope| {
+        let _ends = SetOnPanic(&stop);
         for reader in 0..3 {
             let (db, stop) = (&test.db, &stop);
             scope.spawn(move || {

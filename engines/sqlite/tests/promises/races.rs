@@ -233,6 +233,15 @@ fn threads_that_die_take_nothing_with_them() {
     }
 }
 
+/// Waits at a barrier when it is dropped, also by a panic: else the others would wait there for ever.
+struct Arrives<'a>(&'a Barrier);
+
+impl Drop for Arrives<'_> {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
+}
+
 #[test]
 fn closing_amid_everything_resolves_everything() {
     for seed in 0..6 {
@@ -245,9 +254,10 @@ fn closing_amid_everything_resolves_everything() {
                 scope.spawn(move || {
                     let mut rng = Rng::with_seed(1_000 + seed * 8 + thread);
                     let mut tickets = Vec::new();
+                    let mut arrives = Some(Arrives(begun));
                     for turn in 0..200 {
                         if turn == 40 {
-                            begun.wait();
+                            drop(arrives.take());
                         }
                         ground.act(&mut rng, &mut tickets);
                     }
