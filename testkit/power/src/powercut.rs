@@ -108,6 +108,8 @@ pub(crate) struct Record {
     pub(crate) acknowledged: u64,
     /// Transactions whose outcome was unknown: in flight when the power went.
     pub(crate) unknown: u64,
+    /// Submitted again under their tokens, after a kill, a cut or a failure, and not applied again.
+    pub(crate) repeated: u64,
     /// Writers that were killed before a cut.
     pub(crate) kills: u64,
     /// Writes of the device that were made to fail.
@@ -243,16 +245,22 @@ fn cycles<S: Subject>(
             break;
         }
     }
-    session.record.unknown += session.promised.unknown;
+    session.end_database();
     Ok(session.violations)
 }
 
 impl Session<'_> {
+    /// Counts what was promised of a database that goes.
+    fn end_database(&mut self) {
+        let promised = std::mem::take(&mut self.promised);
+        self.record.unknown += promised.unknown;
+        self.record.repeated += promised.repeated;
+    }
+
     fn cycle<S: Subject>(&mut self, cycle: u64, schedule: &Schedule) -> Result<()> {
         if schedule.is_fresh || self.record.databases == 0 {
             self.medium.start_anew()?;
-            self.record.unknown += self.promised.unknown;
-            self.promised = Promised::default();
+            self.end_database();
             self.record.databases += 1;
         }
         if let Some(disk) = self.medium.disk() {

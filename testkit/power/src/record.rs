@@ -24,10 +24,13 @@ pub(crate) enum Record {
     Unknown(u64),
     /// A durable read returned this head.
     ReadDurable(u64),
-    /// A transaction that fails on purpose was said to have come to something else.
+    /// A transaction came to something that it may not come to: one that fails on purpose, or one whose
+    /// token was there, or was not.
     WrongOutcome,
     /// The power is about to be cut. What is recorded later was not acknowledged before the cut.
     Cutting,
+    /// The transaction was submitted again under its token, and not applied again.
+    Repeated(u64),
 }
 
 const RECORD_BYTES: usize = 16;
@@ -42,6 +45,7 @@ impl Record {
             Self::ReadDurable(value) => (5, value),
             Self::WrongOutcome => (6, 0),
             Self::Cutting => (7, 0),
+            Self::Repeated(value) => (8, value),
         };
         let mut bytes = [0; RECORD_BYTES];
         bytes[..8].copy_from_slice(&kind.to_le_bytes());
@@ -60,6 +64,7 @@ impl Record {
             5 => Self::ReadDurable(value),
             6 => Self::WrongOutcome,
             7 => Self::Cutting,
+            8 => Self::Repeated(value),
             _ => return None,
         })
     }
@@ -130,6 +135,7 @@ mod tests {
             Record::ReadDurable(u64::MAX),
             Record::WrongOutcome,
             Record::Cutting,
+            Record::Repeated(5),
         ];
         all.into_iter().for_each(|record| recorder.record(record));
         assert_eq!(reader.read().unwrap(), all);

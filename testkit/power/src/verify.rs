@@ -20,6 +20,7 @@ pub(crate) struct Promised {
     read_durable: u64,
     wrong_outcomes: u64,
     pub(crate) unknown: u64,
+    pub(crate) repeated: u64,
     /// Acknowledged while the power was being cut: see [`Promised::take_in`].
     late: BTreeSet<u64>,
 }
@@ -53,6 +54,7 @@ impl Promised {
                 Record::Unknown(_) => self.unknown += 1,
                 Record::ReadDurable(head) => self.read_durable = self.read_durable.max(head),
                 Record::WrongOutcome => self.wrong_outcomes += 1,
+                Record::Repeated(_) => self.repeated += 1,
             }
         }
         (self.acknowledged.len() - before) as u64

@@ -34,6 +34,10 @@ const ROUNDS_MAX: usize = 4;
 /// How many of a thread with a pace are in flight at most: as much as memory is to take.
 const PACED_MAX: usize = 512;
 
+/// How many transactions are submitted again, under their tokens, after each opening: the latest ones,
+/// of which the writer before may have had no answer.
+const AGAIN: usize = 100;
+
 /// Runs until the end that the schedule says, or until the power is gone.
 pub(crate) fn write<S: Subject>(
     folder: &Path,
@@ -54,8 +58,9 @@ pub(crate) fn write<S: Subject>(
         let Ok(subject) = S::open(folder) else { break };
         let Ok(found) = subject.look() else { break };
         let next = found.transactions.last().map_or(0, |planned| planned.number) + 1;
-        drop(found);
         common.recorder.record(Record::Opened(next));
+        submit_again(&subject, &found.transactions, &common.recorder);
+        drop(found);
         let round = Arc::new(Round {
             common: common.clone(),
             folder: folder.to_owned(),
@@ -86,6 +91,22 @@ pub(crate) fn write<S: Subject>(
         }
     }
     Ok(())
+}
+
+/// Submits the latest transactions again: each is there, so none may be applied once more.
+fn submit_again(subject: &impl Subject, there: &[Planned], recorder: &Recorder) {
+    let again = there.iter().rev().take(AGAIN);
+    let submitted: Vec<_> = again
+        .filter_map(|planned| Some((planned.number, subject.submit_again(*planned)?)))
+        .collect();
+    for (number, ticket) in submitted {
+        let came = ticket();
+        match came.outcome {
+            Outcome::Committed if came.is_repeated => recorder.record(Record::Repeated(number)),
+            Outcome::Committed | Outcome::Rejected => recorder.record(Record::WrongOutcome),
+            Outcome::NotRun | Outcome::Unknown => {} // the disk has failed
+        }
+    }
 }
 
 struct Common {
@@ -241,6 +262,9 @@ impl<S: Subject> Round<S> {
     /// are acknowledged by now, if this one is.
     fn came(&self, number: u64, came: &Came) -> Option<u64> {
         let recorder = &self.common.recorder;
+        if came.is_repeated {
+            recorder.record(Record::WrongOutcome); // its number is new
+        }
         match came.outcome {
             Outcome::Committed => recorder.record(Record::Acknowledged(number)),
             Outcome::Rejected | Outcome::NotRun => recorder.record(Record::WithoutEffect(number)),

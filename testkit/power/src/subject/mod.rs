@@ -65,6 +65,8 @@ impl Engine {
 #[derive(Debug, Clone)]
 pub(crate) struct Came {
     pub(crate) outcome: Outcome,
+    /// Its token was there already.
+    pub(crate) is_repeated: bool,
     pub(crate) why: String,
 }
 
@@ -80,7 +82,7 @@ impl Came {
             why = format!("{why}{}{said}", if why.is_empty() { "" } else { ": " });
             error = said.source();
         }
-        Self { outcome: Outcome::of(result), why }
+        Self { outcome: Outcome::of(result), is_repeated: false, why }
     }
 }
 
@@ -116,6 +118,11 @@ pub(crate) trait Subject: Clone + Send + Sync + 'static {
 
     /// The blocking twin of `submit`.
     fn transact(&self, planned: Planned) -> Came;
+
+    /// Submits one again that is there, under the token that it left; `None` where it left none.
+    fn submit_again(&self, _planned: Planned) -> Option<Waiting> {
+        None
+    }
 
     /// Submits one that writes and then fails.
     fn submit_failing(&self, failing: Failing) -> Waiting;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use groupcommit_core::Failure;
-use groupcommit_sqlite::{Database, Transaction, rusqlite};
+use groupcommit_sqlite::{Database, OnceError, Token, Transaction, rusqlite};
 
 use super::{Came, Failing, Subject, Waiting};
 use crate::plan::{ACCOUNTS, Found, Planned};
@@ -44,6 +44,40 @@ fn apply(tx: &mut Transaction<'_>, planned: Planned) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Every second transaction leaves a token.
+fn token(planned: Planned) -> Option<Token> {
+    let fingerprint = [planned.items.to_le_bytes(), planned.bytes.to_le_bytes()].concat();
+    let leaves_one = planned.number.is_multiple_of(2);
+    leaves_one.then(|| Token::new(planned.number.to_le_bytes(), fingerprint))
+}
+
+/// Whether its token was there already.
+type Applied = Result<bool, OnceError<rusqlite::Error>>;
+
+fn came(result: &Result<bool, Failure<OnceError<rusqlite::Error>>>) -> Came {
+    Came { is_repeated: matches!(result, Ok(true)), ..Came::of(result) }
+}
+
+impl Sqlite {
+    fn transaction(
+        &self,
+        planned: Planned,
+    ) -> impl FnMut(&mut Transaction<'_>) -> Applied + Send + 'static {
+        let result = planned.number.to_le_bytes();
+        let mut once = token(planned).map(|token| {
+            self.0.once(token, move |tx| apply(tx, planned).map(|()| result.to_vec()))
+        });
+        move |tx| match &mut once {
+            Some(once) => {
+                let once = once(tx)?;
+                // Another's result would be of no use to the caller.
+                if once.result == result { Ok(once.is_repeated) } else { Err(OnceError::Reused) }
+            }
+            None => apply(tx, planned).map(|()| false).map_err(OnceError::Caller),
+        }
+    }
+}
+
 fn fail(tx: &mut Transaction<'_>, failing: Failing) -> rusqlite::Result<()> {
     tx.execute("INSERT INTO of_failed VALUES ('written before it failed')", ())?;
     tx.execute("UPDATE head SET number = -1", ())?;
@@ -67,19 +101,20 @@ impl Subject for Sqlite {
     }
 
     fn submit(&self, planned: Planned) -> Waiting {
-        let ticket = self.0.submit(move |tx| apply(tx, planned));
-        Box::new(move || Came::of(&ticket.wait()))
+        let ticket = self.0.submit(self.transaction(planned));
+        Box::new(move || came(&ticket.wait()))
     }
 
     fn submit_then(&self, planned: Planned, then: Box<dyn FnOnce(Came) + Send>) {
-        self.0.submit_then(
-            move |tx| apply(tx, planned),
-            move |result: Result<(), Failure<rusqlite::Error>>| then(Came::of(&result)),
-        );
+        self.0.submit_then(self.transaction(planned), move |result| then(came(&result)));
     }
 
     fn transact(&self, planned: Planned) -> Came {
-        Came::of(&self.0.transact(move |tx| apply(tx, planned)))
+        came(&self.0.transact(self.transaction(planned)))
+    }
+
+    fn submit_again(&self, planned: Planned) -> Option<Waiting> {
+        token(planned).is_some().then(|| self.submit(planned))
     }
 
     fn submit_failing(&self, failing: Failing) -> Waiting {
