@@ -111,6 +111,18 @@ impl<E: Engine> Shared<E> {
         None
     }
 
+    /// As [`Self::submit`], of one entry.
+    pub(crate) fn submit_one(self: &Arc<Self>, entry: Entry<E>) {
+        let mut state = lock(&self.state);
+        if let Err(reason) = state.admit(entry.bytes) {
+            drop(state);
+            return self.insist(entry, reason);
+        }
+        let schedule = state.push(entry);
+        drop(state);
+        self.schedule_execute(schedule);
+    }
+
     /// Waits, blocking, for admission of an entry that was refused for `reason`.
     fn insist(self: &Arc<Self>, entry: Entry<E>, reason: NotRun) {
         if !matches!(reason, NotRun::Overloaded) {

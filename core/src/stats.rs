@@ -102,8 +102,34 @@ impl Distribution {
     }
 
     fn record_ns(&mut self, value_ns: u64) {
-        self.count(value_ns);
-        self.exported.record(value_ns as f64 / 1e9);
+        self.record_all_ns([value_ns]);
+    }
+
+    /// Records values of which neighbours are often alike: those that the histogram takes for equal
+    /// are recorded together, by the largest of them. Returns how many there were.
+    fn record_all_ns(&mut self, values_ns: impl IntoIterator<Item = u64>) -> u32 {
+        let (mut alike, mut largest, mut count, mut counted) = (0..=0, 0, 0, 0);
+        for value_ns in values_ns {
+            if count > 0 && alike.contains(&value_ns) {
+                largest = value_ns.max(largest);
+                count += 1;
+                continue;
+            }
+            self.record_many_ns(largest, count);
+            counted += count;
+            let of = |bound: fn(&Histogram<u32>, u64) -> u64| bound(&self.histogram, value_ns);
+            alike = of(Histogram::lowest_equivalent)..=of(Histogram::highest_equivalent);
+            (largest, count) = (value_ns, 1);
+        }
+        self.record_many_ns(largest, count);
+        counted + count
+    }
+
+    fn record_many_ns(&mut self, value_ns: u64, count: u32) {
+        if count > 0 && self.histogram.record_n(value_ns, count).is_err() {
+            self.histogram.saturating_record_n(value_ns, count);
+        }
+        self.exported.record_many(value_ns as f64 / 1e9, count as usize);
     }
 }
 
@@ -197,13 +223,9 @@ impl Recorder {
         executing.exported_commits.increment(commits);
         executing.exported_reruns.increment(reruns);
         executing.exported_queued.set(queued as f64);
-        let mut transactions = 0;
-        for wait_ns in queue_waits_ns {
-            executing.queue_wait.record_ns(wait_ns);
-            transactions += 1;
-        }
+        let transactions = executing.queue_wait.record_all_ns(queue_waits_ns);
         if transactions > 0 {
-            executing.group_transactions.record(transactions);
+            executing.group_transactions.record(transactions.into());
             executing.execute.record_ns(execute_ns);
         }
     }
@@ -223,9 +245,8 @@ impl Recorder {
             outcomes[Outcome::Committed as usize] = 0;
         }
         let mut flushing = lock(&self.flushing);
-        for &submitted_ns in &group.submitted_ns {
-            flushing.total.record_ns(now_ns.saturating_sub(submitted_ns));
-        }
+        let waits_ns = group.submitted_ns.iter().map(|&ns| now_ns.saturating_sub(ns));
+        flushing.total.record_all_ns(waits_ns);
         for (index, &count) in outcomes.iter().enumerate().filter(|(_, count)| **count > 0) {
             flushing.outcomes[index] += count;
             flushing.exported_outcomes[index].increment(count);
@@ -256,5 +277,25 @@ impl Recorder {
             flush_ns: Summary::of(&flushing.flush.histogram),
             total_ns: Summary::of(&flushing.total.histogram),
         }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_recorded_together_are_counted_as_one_by_one() {
+        let new = || Distribution::new(metrics::Histogram::noop());
+        let (mut together, mut one_by_one) = (new(), new());
+        for longest_ns in [0, 10, 1_000, 3_000_000, u64::MAX / 2] {
+            // Near each other at first, and then further and further apart.
+            let values_ns: Vec<u64> =
+                (0..1_000).map(|n| longest_ns - longest_ns / 1_000_000 * n * n).collect();
+            assert_eq!(together.record_all_ns(values_ns.iter().copied()), 1_000);
+            values_ns.into_iter().for_each(|value_ns| one_by_one.count(value_ns));
+        }
+        assert_eq!(Summary::of(&together.histogram), Summary::of(&one_by_one.histogram));
+        assert_eq!(together.record_all_ns([]), 0);
     }
 }

@@ -90,7 +90,7 @@ impl<E: Engine> Submitter<E> {
         X: Send + 'static,
     {
         let (cell, entry) = self.member(transaction);
-        self.shared.submit([entry]);
+        self.shared.submit_one(entry);
         self.shared.ticket(cell)
     }
 
@@ -206,7 +206,7 @@ impl<E: Engine> Submitter<E> {
         X: Send + 'static,
     {
         let cell = Cell::with_callback(transaction, Box::new(callback));
-        self.shared.submit([self.shared.entry::<F>(Body::Member(cell), self.terms)]);
+        self.shared.submit_one(self.shared.entry::<F>(Body::Member(cell), self.terms));
     }
 
     /// Submits many transactions at once, each with an outcome of its own: one admission, and one

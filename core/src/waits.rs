@@ -68,8 +68,15 @@ pub(crate) fn called_back_from() -> Option<usize> {
 
 /// Whether a wait for the pipeline at `address` would be one for this thread itself.
 pub(crate) fn is_endless(address: usize) -> bool {
-    let held = HELD.with(|held| held.borrow().clone());
-    !held.is_empty() && reaches(&lock(), address, &held)
+    held().is_some_and(|held| reaches(&lock(), address, &held))
+}
+
+/// What this thread holds up; `None` for nearly every thread.
+fn held() -> Option<Vec<usize>> {
+    HELD.with(|held| {
+        let held = held.borrow();
+        (!held.is_empty()).then(|| held.clone())
+    })
 }
 
 /// This thread waits for the pipeline at `address` until what is returned is dropped; `None` when
@@ -78,10 +85,7 @@ pub(crate) fn begin(
     address: usize,
     ticket: impl FnOnce() -> Option<Arc<dyn Settle>>,
 ) -> Option<Waiting> {
-    let held = HELD.with(|held| held.borrow().clone());
-    if held.is_empty() {
-        return Some(Waiting { held });
-    }
+    let Some(held) = held() else { return Some(Waiting { held: Vec::new() }) };
     let ticket = ticket();
     let mut waits = lock();
     if !ticket.as_ref().is_some_and(|ticket| ticket.is_sealed()) && reaches(&waits, address, &held)

@@ -87,8 +87,8 @@ impl OwnSql {
 /// costs a comparison instead of a search in the connection's cache.
 struct Recent<'g> {
     sql: String,
-    /// `None` while it is lent.
-    statement: Option<CachedStatement<'g>>,
+    /// `None` while it is lent. In a box, since it is moved with each use.
+    statement: Option<Box<CachedStatement<'g>>>,
 }
 
 /// Statements that a group keeps at hand.
@@ -250,19 +250,18 @@ impl<'g> Transaction<'g> {
         sql: &str,
         run: impl FnOnce(&mut CachedStatement<'g>) -> rusqlite::Result<R>,
     ) -> rusqlite::Result<R> {
-        let taken = self
-            .recent
-            .borrow_mut()
-            .iter_mut()
-            .find(|recent| recent.sql == sql)
-            .and_then(|recent| recent.statement.take());
+        let (slot, taken) = {
+            let mut recent = self.recent.borrow_mut();
+            let slot = recent.iter().position(|recent| recent.sql == sql);
+            (slot, slot.and_then(|slot| recent[slot].statement.take()))
+        };
         let mut statement = match taken {
             Some(statement) => statement,
-            None => self.connection.prepare_cached(sql)?,
+            None => Box::new(self.connection.prepare_cached(sql)?),
         };
         let result = run(&mut statement);
         self.note_trace(&statement, &result);
-        self.keep(sql, statement);
+        self.keep(sql, slot, statement);
         if self.guard.take_schema_change() {
             self.forget_statements();
         }
@@ -297,12 +296,17 @@ impl<'g> Transaction<'g> {
         self.left_a_trace.set(true);
     }
 
-    fn keep(&self, sql: &str, mut statement: CachedStatement<'g>) {
+    /// Keeps a statement that was found in `slot`, if it is still there.
+    fn keep(&self, sql: &str, slot: Option<usize>, mut statement: Box<CachedStatement<'g>>) {
         // What a named parameter is not given must be NULL, not what a neighbour gave it.
         statement.clear_bindings();
         let mut recent = self.recent.borrow_mut();
-        if let Some(slot) = recent.iter_mut().find(|recent| recent.sql == sql) {
-            slot.statement = Some(statement);
+        // Others may have been kept meanwhile.
+        let is_still_there =
+            slot.is_some_and(|slot| recent.get(slot).is_some_and(|it| it.sql == sql));
+        let slot = if is_still_there { slot } else { recent.iter().position(|it| it.sql == sql) };
+        if let Some(slot) = slot {
+            recent[slot].statement = Some(statement);
             return;
         }
         if recent.len() == RECENT_MAX {
