@@ -4,9 +4,9 @@
 //! prints nothing for [`SILENCE_MAX`] hangs.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     os::unix::process::CommandExt as _,
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
@@ -30,6 +30,21 @@ const SLOW: &str = " has been running for over";
 ///
 /// When they fail, or hang: then all their processes are killed.
 pub(crate) fn run(tests: &mut Command, silence_max: Duration) -> Result<()> {
+    let status = status(tests, silence_max, &mut io::stdout())?;
+    ensure!(status.success(), "the tests failed ({status})");
+    Ok(())
+}
+
+/// Runs tests, shows what they print in `shown`, and says how they ended.
+///
+/// # Errors
+///
+/// When they hang: then all their processes are killed.
+pub(crate) fn status(
+    tests: &mut Command,
+    silence_max: Duration,
+    shown: &mut dyn io::Write,
+) -> Result<ExitStatus> {
     let mut child = tests
         .process_group(0)
         .stdout(Stdio::piped())
@@ -49,7 +64,7 @@ pub(crate) fn run(tests: &mut Command, silence_max: Duration) -> Result<()> {
     loop {
         match printed.recv_timeout(silence_max) {
             Ok(bytes) => {
-                io::stdout().write_all(&bytes).and_then(|()| io::stdout().flush())?;
+                shown.write_all(&bytes).and_then(|()| shown.flush())?;
                 line.push_str(&String::from_utf8_lossy(&bytes));
                 while let Some(end) = line.find('\n') {
                     note(&line[..end], &mut slow);
@@ -68,9 +83,7 @@ pub(crate) fn run(tests: &mut Command, silence_max: Duration) -> Result<()> {
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let status = child.wait()?;
-    ensure!(status.success(), "the tests failed ({status})");
-    Ok(())
+    Ok(child.wait()?)
 }
 
 /// Keeps the names of slow tests of the test program that runs.

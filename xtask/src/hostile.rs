@@ -11,8 +11,14 @@ use crate::{
     records::{self, figures_of, filled, load_one},
 };
 
-/// The records of the last run that was saved.
-const RECORDS: &str = "docs/measured/hostile.json";
+/// The tests' names: of hostile transactions, and of those over all of SQLite.
+const HOSTILE: &str = "hostile";
+const WIDE: &str = "wide";
+
+/// The records of the last run of a test that was saved.
+fn records_of(name: &str) -> String {
+    format!("docs/measured/{name}.json")
+}
 
 /// Options of `cargo xtask hostile`.
 #[derive(Debug, Args)]
@@ -28,7 +34,7 @@ pub(crate) struct Options {
     giant_mib: u64,
     /// Run transactions over all of SQLite instead: full text, R-Trees, triggers, sequences, schema
     /// changes; for speed with `TMPDIR` in memory
-    #[arg(long, conflicts_with = "save")]
+    #[arg(long)]
     wide: bool,
     /// Write the records to docs/measured, and the documentation from them
     #[arg(long)]
@@ -38,7 +44,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let &Options { seeds, first, giant_mib, wide, save } = options;
     let began = Instant::now();
-    let name = if wide { "wide" } else { "hostile" };
+    let name = if wide { WIDE } else { HOSTILE };
     let variables = [
         (&*format!("GROUPCOMMIT_{}_SEEDS", name.to_uppercase()), seeds.to_string()),
         (&*format!("GROUPCOMMIT_{}_SEED", name.to_uppercase()), first.to_string()),
@@ -53,17 +59,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if save {
         (record["first_seed"], record["seeds"]) = (first.into(), seeds.into());
         (record["giant_mib"], record["seconds"]) = (giant_mib.into(), seconds.into());
-        records::publish(RECORDS, record)?;
+        records::publish(&records_of(name), record)?;
     }
     Ok(())
 }
 
-/// The table of the documentation.
-pub(crate) fn table() -> Result<String> {
-    let mut record = load_one(RECORDS)?;
+/// The table of the documentation: of the `hostile` transactions, or the `wide` ones.
+pub(crate) fn table(name: &str) -> Result<String> {
+    let mut record = load_one(&records_of(name))?;
     let number = |name: &str| record[name].as_u64().unwrap_or_default();
     record["last_seed"] = (number("first_seed") + number("seeds")).saturating_sub(1).into();
-    let rows = [
+    let mut rows = vec![
         ("seeds", "{first_seed} to {last_seed}"),
         ("transactions", "{transactions}"),
         ("committed, equal to one by one", "{committed}"),
@@ -71,11 +77,15 @@ pub(crate) fn table() -> Result<String> {
         ("completed and then refused, as one by one", "{refused}"),
         ("differences", "0"),
         ("time", "{seconds} s"),
-        ("panicked", "{panicked}"),
-        ("not run (deadline, cancelled), without effect", "{not_run}"),
-        ("tickets dropped", "{unseen}"),
-        ("largest transaction", "{giant_mib} MiB"),
     ];
-    let table = figures_of("hostile transactions", &record, &rows)?;
+    if name == HOSTILE {
+        rows.extend([
+            ("panicked", "{panicked}"),
+            ("not run (deadline, cancelled), without effect", "{not_run}"),
+            ("tickets dropped", "{unseen}"),
+            ("largest transaction", "{giant_mib} MiB"),
+        ]);
+    }
+    let table = figures_of(&format!("{name} transactions"), &record, &rows)?;
     Ok(format!("{}.\n\n{table}", filled("{place}", &record)?))
 }

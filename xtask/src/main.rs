@@ -11,6 +11,7 @@ mod languages;
 mod layers;
 mod libclang;
 mod measure;
+mod mutants;
 mod power;
 mod program;
 mod records;
@@ -57,8 +58,8 @@ enum Command {
     Powercut(power::CutOptions),
     /// Make a disk fail at every write and flush (root)
     Faults(power::FaultOptions),
-    /// Break a promise on purpose, and see that the power cuts notice (root)
-    Mutants(power::mutants::Options),
+    /// Break a promise on purpose, and see that tests and power cuts notice (power cuts: root)
+    Mutants(mutants::Options),
     /// Run all the long forms: simulate, fuzz, hostile, faults, mutants, powercut, endure (root)
     Torture(torture::Options),
     /// Start, stop or list throw-away database servers
@@ -95,7 +96,7 @@ fn run(command: Command) -> anyhow::Result<Done> {
         Command::Hostile(options) => hostile::run(&options),
         Command::Powercut(options) => return power::cut(&options),
         Command::Faults(options) => return power::faults(&options),
-        Command::Mutants(options) => return power::mutants::run_all(&options),
+        Command::Mutants(options) => return mutants::run(&options),
         Command::Torture(options) => torture::run(&options),
         Command::Servers(options) => servers::run(&options),
     };

@@ -1,8 +1,6 @@
-//! `cargo xtask powercut`, `cargo xtask faults` and `cargo xtask mutants`: what survives power cuts
-//! and failing disks, and whether the harness would notice if it did not. The harness itself is
-//! `testkit/power`.
+//! `cargo xtask powercut` and `cargo xtask faults`: what survives power cuts and failing disks. The
+//! harness itself is `testkit/power`.
 
-pub(crate) mod mutants;
 pub(crate) mod records;
 
 use std::{
@@ -18,12 +16,11 @@ use serde_json::Value;
 use crate::{
     Done, docs, program,
     records::{Dated, Place},
-    test::target_folder,
 };
 use records::Cuts;
 
 /// The package of the harness, and its program.
-const PACKAGE: (&str, &str) = ("groupcommit-testkit-power", "groupcommit-power");
+pub(crate) const PACKAGE: (&str, &str) = ("groupcommit-testkit-power", "groupcommit-power");
 
 /// What can lose power.
 const MEDIA: [&str; 2] = ["shutdown", "device"];
@@ -161,7 +158,10 @@ pub(crate) fn short() -> Result<()> {
 }
 
 /// Runs the harness: its record, unless it had to be skipped, and whether it was content.
-fn run<T: DeserializeOwned>(program: &Path, arguments: &[String]) -> Result<(Option<T>, bool)> {
+pub(crate) fn run<T: DeserializeOwned>(
+    program: &Path,
+    arguments: &[String],
+) -> Result<(Option<T>, bool)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("record.json");
     let status = Command::new(program)

@@ -62,6 +62,12 @@ pub(crate) struct Dated<T> {
     pub(crate) record: T,
 }
 
+/// Runs of one kind, the last of each key.
+#[derive(Debug, Serialize, Deserialize)]
+struct All {
+    runs: Vec<Dated<Value>>,
+}
+
 /// Reads a file of records.
 pub(crate) fn load<T: DeserializeOwned>(path: &str) -> Result<T> {
     serde_json::from_str(&read(path)?).with_context(|| format!("{path} holds no such records"))
@@ -77,6 +83,24 @@ pub(crate) fn save<T: Serialize>(path: &str, records: &T) -> Result<()> {
 pub(crate) fn publish<T: Serialize>(path: &str, record: T) -> Result<()> {
     save(path, &Dated { place: Place::here()?, record })?;
     crate::docs::write()
+}
+
+/// Puts `run` in place of the one that has the same under each key, or at the end.
+pub(crate) fn keep<T: Serialize>(path: &str, run: Dated<T>, keys: &[&str]) -> Result<()> {
+    let exists = root().join(path).exists();
+    let mut all = if exists { load(path)? } else { All { runs: Vec::new() } };
+    let run = Dated { place: run.place, record: serde_json::to_value(run.record)? };
+    let is_same = |known: &&mut Dated<Value>| keys.iter().all(|k| known.record[k] == run.record[k]);
+    match all.runs.iter_mut().find(is_same) {
+        Some(known) => *known = run,
+        None => all.runs.push(run),
+    }
+    save(path, &all)
+}
+
+/// The runs that are kept, each with its place in words.
+pub(crate) fn runs(path: &str) -> Result<Vec<Value>> {
+    Ok(load::<All>(path)?.runs.into_iter().map(Dated::placed).collect())
 }
 
 /// The record of a file that holds one, with its [`Place`] in words as `place`.

@@ -1,19 +1,14 @@
 //! `cargo xtask simulate`: the deterministic simulation of the core, over many seeds, and over
 //! mutants of the core that it must find.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{fmt::Write as _, fs, path::Path, time::Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    mutants::copy,
     program::cargo,
     records::{self, Dated, grouped},
     root::root,
@@ -155,29 +150,23 @@ impl Run {
 /// That the simulation sees what it is for: one of the mutants, whose groups are called durable by a
 /// flush that began before their commit.
 pub(crate) fn check_a_mutant() -> Result<()> {
-    let mutant = mutant(&root().join(MUTANTS).join("watermark-after-flush.patch"))?;
+    let mutant = mutant("watermark-after-flush")?;
     ensure!(mutant.found_by_seed.is_some(), "not found within {MUTANT_SEEDS} seeds: {mutant:?}");
     Ok(())
 }
 
 /// Has the simulation look for one bug after the other.
 fn mutants() -> Result<Vec<Mutant>> {
-    let mut patches: Vec<PathBuf> = fs::read_dir(root().join(MUTANTS))
-        .with_context(|| format!("cannot list {MUTANTS}"))?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<Result<_>>()?;
-    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
-    patches.sort();
-    ensure!(!patches.is_empty(), "{MUTANTS} holds no patch");
-    patches.iter().map(|patch| mutant(patch)).collect()
+    let names = copy::patches_in(MUTANTS)?;
+    ensure!(!names.is_empty(), "{MUTANTS} holds no patch");
+    names.iter().map(|name| mutant(name)).collect()
 }
 
 /// Puts a bug into a copy of the core, and has the simulation look for it.
-fn mutant(patch: &Path) -> Result<Mutant> {
-    let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+fn mutant(name: &str) -> Result<Mutant> {
     let folder = tempfile::tempdir().context("cannot create a folder")?;
     copy_core(folder.path())?;
-    apply(patch, folder.path())?;
+    copy::apply(&format!("{MUTANTS}/{name}.patch"), folder.path())?;
     let run =
         Run::new(folder.path(), 0, MUTANT_SEEDS).with_context(|| format!("the mutant {name}"))?;
     let found_by_seed = if run.passed { None } else { run.failed_seeds().next() };
@@ -185,7 +174,7 @@ fn mutant(patch: &Path) -> Result<Mutant> {
         Some(seed) => println!("mutant {name}: found by seed {seed}"),
         None => println!("mutant {name}: NOT FOUND"),
     }
-    Ok(Mutant { name, found_by_seed })
+    Ok(Mutant { name: name.to_owned(), found_by_seed })
 }
 
 /// A workspace in `folder` that has nothing but the core.
@@ -203,39 +192,7 @@ fn copy_core(folder: &Path) -> Result<()> {
     }
     fs::write(folder.join("Cargo.toml"), alone)?;
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    copy_folder(&root().join("core"), &folder.join("core"))
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), &target)
-                .with_context(|| format!("cannot copy {}", entry.path().display()))?;
-        }
-    }
-    Ok(())
-}
-
-fn apply(patch: &Path, folder: &Path) -> Result<()> {
-    let output = Command::new("git")
-        .args(["apply", "--whitespace=nowarn"])
-        .arg(patch)
-        .current_dir(folder)
-        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder))
-        .output()
-        .context("cannot start git")?;
-    ensure!(
-        output.status.success(),
-        "{} does not apply, the source has changed: make the patch again\n{}",
-        patch.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
+    copy::mirror(&root().join("core"), &folder.join("core"))
 }
 
 /// The figures of the last recorded run, for the documentation.

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
-    api, docs, hang, languages, layers, libclang, power, program::cargo, root::root, simulate,
+    api, docs, hang, languages, layers, libclang, mutants, power, program::cargo, root::root,
+    simulate,
 };
 
 /// The crate whose dependency is compiled for many minutes, and needs libclang.
@@ -114,7 +115,7 @@ pub(crate) fn run(_: &Options) -> Result<()> {
     tests("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     timed("power cuts and failing disks", power::short)?;
-    timed("mutants", power::mutants::short)?;
+    timed("mutants", mutants::short)?;
     heavy()?;
     println!("all passed in {}", seconds(began.elapsed()));
     Ok(())

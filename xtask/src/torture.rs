@@ -10,10 +10,11 @@ use crate::{Arguments, Done, libclang, run as run_command};
 
 /// The long forms, as they are given on the command line. What needs root comes in the middle, what
 /// takes longest last.
-const FORMS: [&str; 16] = [
+const FORMS: [&str; 17] = [
     "simulate --seeds 10000 --mutants",
     "fuzz --inputs 100000",
     "hostile --seeds 2500",
+    "hostile --wide --seeds 45000",
     "mutants --seeds 10",
     "faults",
     "faults --engine lmdb",

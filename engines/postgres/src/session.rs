@@ -41,6 +41,7 @@ pub(crate) struct History {
 
 /// What was found out about the server on connecting.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub(crate) struct Server {
     pub(crate) history: History,
     pub(crate) process: Process,

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, transcript},
-    endure, fuzz, hostile, measure,
+    endure, fuzz, hostile, measure, mutants,
     power::records,
     program,
     root::read,
@@ -66,12 +66,13 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
     match words.as_slice() {
         ["transcript"] => transcript::block(),
         ["endurance"] => endure::tables(),
-        ["hostile"] => hostile::table(),
+        [name @ ("hostile" | "wide")] => hostile::table(name),
         ["simulation"] => simulate::table(),
         ["fuzzing"] => fuzz::table(),
         ["powercuts"] => records::cuts(),
         ["powercut-controls"] => records::controls(),
         ["mutants"] => records::mutants(),
+        ["mutants-by-test"] => mutants::table(),
         ["faults"] => records::faults(),
         ["constants", path, names @ ..] => constants(path, names),
         ["metrics"] => metrics(),

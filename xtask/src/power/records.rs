@@ -5,10 +5,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    records::{Dated, filled, load, save, table_of},
-    root::root,
-};
+use crate::records::{Dated, filled, keep, runs, table_of};
 
 /// Power cuts, by engine and medium.
 const CUTS: &str = "docs/measured/powercut.json";
@@ -34,12 +31,6 @@ impl Cuts {
         let others = OTHERS.iter().filter_map(|kind| self.rest.get(*kind)?.as_u64());
         self.lost + others.sum::<u64>()
     }
-}
-
-/// Runs of one kind, the last of each key.
-#[derive(Debug, Serialize, Deserialize)]
-struct All {
-    runs: Vec<Dated<Value>>,
 }
 
 /// A mutant that was caught.
@@ -78,24 +69,6 @@ pub(crate) fn keep_mutant(run: Dated<Caught>) -> Result<()> {
     keep(MUTANTS, run, &["mutant", "engine"])
 }
 
-/// Puts `run` in place of the one that has the same under each key, or at the end.
-fn keep<T: Serialize>(path: &str, run: Dated<T>, keys: &[&str]) -> Result<()> {
-    let exists = root().join(path).exists();
-    let mut all = if exists { load(path)? } else { All { runs: Vec::new() } };
-    let run = Dated { place: run.place, record: serde_json::to_value(run.record)? };
-    let is_same = |known: &&mut Dated<Value>| keys.iter().all(|k| known.record[k] == run.record[k]);
-    match all.runs.iter_mut().find(is_same) {
-        Some(known) => *known = run,
-        None => all.runs.push(run),
-    }
-    save(path, &all)
-}
-
-/// The runs that are kept, each with its place in words.
-fn runs(path: &str) -> Result<Vec<Value>> {
-    Ok(load::<All>(path)?.runs.into_iter().map(Dated::placed).collect())
-}
-
 /// The table of power cuts.
 pub(crate) fn cuts() -> Result<String> {
     let columns = [
@@ -110,6 +83,7 @@ pub(crate) fn cuts() -> Result<String> {
         ("false refusals", "{false_refusals}"),
         ("other", "{other}"),
         ("unknown", "{unknown}"),
+        ("repeated by token", "{repeated}"),
         ("writers killed before", "{kills}"),
         ("writes failed", "{failed_writes}"),
         ("measured", "{place}"),
