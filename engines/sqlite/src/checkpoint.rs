@@ -242,6 +242,15 @@ impl Checkpoints {
         self.check_whole()
     }
 
+    /// As [`Self::between_groups`], before an exclusive: none runs beside it, which would lock it out of
+    /// checkpoints of its own.
+    pub(crate) fn before_exclusive(&mut self, frames: u64) -> Result<(), Cause> {
+        self.between_groups(frames)?;
+        let running = lock(&self.shared.running);
+        drop(self.shared.stopped.wait_while(running, |running| *running));
+        self.check_whole()
+    }
+
     /// Fails when a checkpoint met an input or output error.
     fn check_whole(&self) -> Result<(), Cause> {
         self.shared.failed.get().map_or(Ok(()), |cause| Err(cause.clone()))

@@ -135,7 +135,7 @@ impl Engine for Writer {
         &mut self,
         run: &mut dyn FnMut(&mut Connection) -> Ran,
     ) -> Result<ExclusiveEnd, Cause> {
-        self.checkpoints.between_groups(self.guard.wal_frames())?;
+        self.checkpoints.before_exclusive(self.guard.wal_frames())?;
         // The connection of an exclusive must not be one to another database.
         self.log.check_in_place().map_err(|error| Arc::new(error) as Cause)?;
         let Ground { opened, busy_timeout, .. } = &self.ground;

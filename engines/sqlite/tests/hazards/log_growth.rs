@@ -122,6 +122,25 @@ fn is_bounded_under_exclusives() {
     assert!(test.db.wal().bytes < FRAMES_MAX * 4_200, "{:?}", test.db.wal());
 }
 
+/// Each finds the log long enough for a checkpoint beside the commits, and makes its own.
+#[test]
+fn an_exclusive_can_checkpoint_behind_a_long_log() {
+    let test = Scratch::with_table();
+    for _ in 0..5 {
+        test.db.transact(|tx| tx.execute("DELETE FROM t", ())).unwrap();
+        let fill = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
+                    INSERT INTO t SELECT i, zeroblob(200000) FROM n";
+        test.db.transact(move |tx| tx.execute(fill, ())).unwrap();
+        assert!(test.db.wal().frames > 4_000);
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy: i64 = test
+            .db
+            .exclusive(move |conn| conn.query_row(checkpoint, (), |row| row.get(0)))
+            .unwrap();
+        assert_eq!(busy, 0);
+    }
+}
+
 /// Another database has a log of its own, whose length is nothing to this one.
 #[test]
 fn is_not_mistaken_for_that_of_an_attached_database() {
