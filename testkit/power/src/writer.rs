@@ -103,8 +103,9 @@ fn submit_again(subject: &impl Subject, there: &[Planned], recorder: &Recorder) 
         let came = ticket();
         match came.outcome {
             Outcome::Committed if came.is_repeated => recorder.record(Record::Repeated(number)),
-            Outcome::Committed | Outcome::Rejected => recorder.record(Record::WrongOutcome),
-            Outcome::NotRun | Outcome::Unknown => {} // the disk has failed
+            Outcome::Committed => recorder.record(Record::WrongOutcome),
+            _ if came.contradicts => recorder.record(Record::WrongOutcome),
+            _ => {} // the disk has failed
         }
     }
 }
@@ -262,8 +263,9 @@ impl<S: Subject> Round<S> {
     /// are acknowledged by now, if this one is.
     fn came(&self, number: u64, came: &Came) -> Option<u64> {
         let recorder = &self.common.recorder;
-        if came.is_repeated {
-            recorder.record(Record::WrongOutcome); // its number is new
+        // Its number is new.
+        if came.is_repeated || came.contradicts {
+            recorder.record(Record::WrongOutcome);
         }
         match came.outcome {
             Outcome::Committed => recorder.record(Record::Acknowledged(number)),

@@ -67,6 +67,8 @@ pub(crate) struct Came {
     pub(crate) outcome: Outcome,
     /// Its token was there already.
     pub(crate) is_repeated: bool,
+    /// Its rows are there without its token, or its token belongs to another.
+    pub(crate) contradicts: bool,
     pub(crate) why: String,
 }
 
@@ -82,7 +84,7 @@ impl Came {
             why = format!("{why}{}{said}", if why.is_empty() { "" } else { ": " });
             error = said.source();
         }
-        Self { outcome: Outcome::of(result), is_repeated: false, why }
+        Self { outcome: Outcome::of(result), is_repeated: false, contradicts: false, why }
     }
 }
 

@@ -3,8 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use groupcommit_core::Failure;
-use groupcommit_sqlite::{Database, OnceError, Token, Transaction, rusqlite};
+use groupcommit_core::{Failure, Rejected};
+use groupcommit_sqlite::{
+    Database, OnceError, Token, Transaction,
+    rusqlite::{self, ErrorCode},
+};
 
 use super::{Came, Failing, Subject, Waiting};
 use crate::plan::{ACCOUNTS, Found, Planned};
@@ -55,7 +58,14 @@ fn token(planned: Planned) -> Option<Token> {
 type Applied = Result<bool, OnceError<rusqlite::Error>>;
 
 fn came(result: &Result<bool, Failure<OnceError<rusqlite::Error>>>) -> Came {
-    Came { is_repeated: matches!(result, Ok(true)), ..Came::of(result) }
+    let contradicts = match result {
+        Err(Failure::Rejected(Rejected::Caller(OnceError::Reused))) => true,
+        Err(Failure::Rejected(Rejected::Caller(OnceError::Caller(error)))) => {
+            error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+        }
+        _ => false,
+    };
+    Came { is_repeated: matches!(result, Ok(true)), contradicts, ..Came::of(result) }
 }
 
 impl Sqlite {
