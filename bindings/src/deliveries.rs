@@ -28,14 +28,14 @@ pub enum Delivered<A> {
     Answer(A),
 }
 
-/// The work that one event loop waits for, of one database. `K` says who waits for each piece, for
-/// example a future of the language; `A` is what work other than transactions returns.
+/// The pending work of one event loop on one database. A `K` identifies the caller of each piece, for
+/// example a future of the language. An `A` is the result of work other than transactions.
 ///
 /// Nothing here blocks or needs a runtime. Dropping it cancels no transaction.
 pub struct Deliveries<K, A> {
     waker: Waker,
     tickets: Tickets<Vec<StatementResult>, Error>,
-    /// Who waits for each ticket.
+    /// The caller of each ticket.
     keys: VecDeque<K>,
     /// Those for which admission has no room yet.
     waiting: VecDeque<(K, BoxFuture<'static, StatementsTicket>)>,

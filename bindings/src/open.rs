@@ -149,7 +149,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// See [`sql::Database::close`].
     pub fn close(&self) -> Result<(), Error> {
         let Ok(sql) = self.usable() else { return Ok(()) };
         let closed = sql.close();

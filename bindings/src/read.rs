@@ -49,7 +49,7 @@ pub fn all_rows(
 ///
 /// # Errors
 ///
-/// As there.
+/// See [`first_row`].
 ///
 /// # Cancel safety
 ///

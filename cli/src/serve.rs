@@ -96,7 +96,7 @@ fn announce(options: &Options, database: &Database, serving: &Serving) -> std::i
     if !address.ip().is_loopback() {
         drop(writeln!(
             std::io::stderr(),
-            "groupcommit: anyone who can reach {address} can read and write the database"
+            "groupcommit: warning: no authentication; any client that reaches {address} can read and write the database"
         ));
     }
     // A closed standard output does not keep the server from serving.

@@ -151,8 +151,8 @@ impl<E: Engine> Submitter<E> {
         self.shared.ticket(cell).wait()
     }
 
-    /// Runs a transaction on this thread, and blocks until it is durable, if the database is idle; else
-    /// gives the closure back. For a caller who may block but knows better than to wait for others.
+    /// Runs a transaction on this thread, and blocks until it is durable, if the database is idle.
+    /// Otherwise it returns the closure. For callers that may block, but not behind other transactions.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ type Outcome<T, E> = Result<T, Failure<E>>;
 /// Tickets of one database, in the order of their submission: a future of all outcomes, in the same
 /// order.
 ///
-/// Whoever waits for all is woken once, when the last is resolved: those before it are resolved by
+/// Waiting for all wakes the caller once, when the last ticket resolves; the others have resolved by
 /// then. An event loop whose transactions come one at a time [pushes](Self::push) each ticket and
 /// takes what is [resolved](Self::resolved): one wake-up for all that shared a flush.
 ///

@@ -54,8 +54,8 @@ impl RejectsFile {
         Ok(())
     }
 
-    /// The file that `options` ask for, filled with what earlier runs rejected: `batch` gives at most
-    /// so many of these records, in order, behind a record.
+    /// The file that `options` ask for, filled with the records that earlier runs rejected. `batch` returns
+    /// the next of them after a record, in order, up to a number.
     ///
     /// # Errors
     /// It cannot be written, or what `batch` fails with.

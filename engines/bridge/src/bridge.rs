@@ -161,7 +161,7 @@ impl<C: Connect> Bridge<C> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// See [`call`](Self::call).
     pub fn call_blocking<T, F>(&self, call: F) -> Result<T, Failure<C::Error>>
     where
         F: FnOnce(&mut C::Connection) -> T + Send + 'static,

@@ -86,7 +86,7 @@ impl UnloggedDatabase {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// See [`Submitter::transact`](groupcommit_core::Submitter::transact).
     pub fn transact<T, E, F>(&self, mut transaction: F) -> Result<NotDurable<T>, Failure<E>>
     where
         F: FnMut(&mut Transaction<'_>) -> Result<T, E> + Send + 'static,
@@ -121,7 +121,7 @@ impl UnloggedDatabase {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// See [`Database::exclusive`].
     pub fn exclusive<T, E, F>(&self, run: F) -> Result<T, Failure<E>>
     where
         F: FnOnce(&mut Exclusive) -> Result<T, E> + Send + 'static,
@@ -135,7 +135,7 @@ impl UnloggedDatabase {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// See [`Database::exclusive`].
     pub fn read<T, E>(
         &self,
         read: impl FnOnce(&Snapshot<'_>) -> Result<T, E>,

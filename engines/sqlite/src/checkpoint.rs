@@ -58,7 +58,7 @@ pub(crate) const FRAMES_CATCH_UP_MAX: u64 = 4_000;
 /// when the log is at its longest.
 const READERS_WAIT: Duration = Duration::from_millis(20);
 
-/// How long it waits at most: each time in vain doubles the wait, each success halves it.
+/// The longest such wait. The wait doubles after a timeout and halves after a success.
 const READERS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// When to checkpoint next: a pure rule over the log's length.

@@ -259,6 +259,7 @@ fn sample(began: Instant, stop: &AtomicBool) -> Vec<(f64, f64)> {
     let mut samples = Vec::new();
     while !stop.load(Relaxed) {
         samples.extend(resident_kib().map(|kib| (began.elapsed().as_secs_f64(), kib)));
+        // The rate of the samples, not a wait for anything.
         thread::sleep(Duration::from_millis(500));
     }
     samples.extend(resident_kib().map(|kib| (began.elapsed().as_secs_f64(), kib)));
