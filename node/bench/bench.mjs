@@ -9,7 +9,7 @@ import { parseArgs } from "node:util";
 const CONTESTANTS = ["groupcommit", "better-sqlite3"];
 const MEASUREMENTS = [
   { what: "outstanding", label: "1,000 promises outstanding", unit: "inserts/s", atLeast: 15 },
-  { what: "oneAtATime", label: "one at a time, p50", unit: "ms", atMost: 1.6 },
+  { what: "oneAtATime", label: "one at a time, p50", unit: "µs", atMost: 1.6 },
   { what: "reads", label: "reads of one row, `getSync`", unit: "reads/s", atLeast: 0.8 },
   { what: "asyncReads", label: "reads of one row, `await get`", unit: "reads/s" },
 ];
@@ -17,7 +17,7 @@ const MEASUREMENTS = [
 const { values: options } = parseArgs({
   options: {
     seconds: { type: "string", default: "3" },
-    rounds: { type: "string", default: "3" },
+    rounds: { type: "string", default: "5" },
     folder: { type: "string" },
     record: { type: "string" },
   },
@@ -51,8 +51,11 @@ for (const { label, unit, runs, ratio, atLeast, atMost, isMet } of results) {
   console.log(`${label}: ${ours} against ${theirs}, ${digits(ratio)} × (${target}${isMet ? "" : ": MISSED"})`);
 }
 if (options.record) {
-  const versions = Object.fromEntries(CONTESTANTS.map((contestant) => [contestant, version(contestant)]));
-  const machine = { cpu: cpus()[0].model, cores: cpus().length, node: process.version };
-  const record = { date: new Date().toISOString(), machine, versions, seconds: Number(options.seconds), results };
+  const conditions = `Node ${process.versions.node}, better-sqlite3 ${version("better-sqlite3")}, ${cpus().length} cores`;
+  const comparisons = results.map(({ label, unit, runs, atLeast, atMost }) => {
+    const [ours, theirs] = CONTESTANTS.map((contestant) => runs[contestant]);
+    return { what: label, unit, ours, theirs, at_least: atLeast, at_most: atMost };
+  });
+  const record = { conditions, repetitions: Number(options.rounds), comparisons };
   writeFileSync(options.record, `${JSON.stringify(record, null, 2)}\n`);
 }

@@ -1,8 +1,8 @@
 """Measures what the package promises, each figure beside what it is compared with.
 
-    python bench/measure.py [--folder FOLDER] [--json FILE] [--repeats 3] [--only NAME ...] [--short]
+    python bench/measure.py [--folder FOLDER] [--record FILE] [--repeats 5] [--only NAME ...] [--short]
 
-Every database is new, on the same folder, and everything is durable. The two sides of a comparison
+Every database is new, in the same folder, and everything is durable. The two sides of a comparison
 alternate; a figure is the median of its repeats, and each ratio is of the medians. Nothing else should
 run meanwhile.
 """
@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,18 @@ ROW = ("a name of usual length", 1.5)
 
 @dataclass(frozen=True)
 class Comparison:
-    """One row of the table. Each side returns a number; `more` says whether more is better."""
+    """One row of the table. Each side returns a number."""
 
     name: str
+    what: str
     unit: str
     ours: Callable[[Path], float]
     theirs: Callable[[Path], float]
-    more: bool
-    target: float
-
-    def ratio(self, ours: float, theirs: float) -> float:
-        return ours / theirs
+    at_least: float | None = None
+    at_most: float | None = None
 
     def passes(self, ratio: float) -> bool:
-        return ratio >= self.target if self.more else ratio <= self.target
+        return ratio >= (self.at_least or 0) and ratio <= (self.at_most or float("inf"))
 
 
 scale = 1.0
@@ -281,12 +280,12 @@ def sqlite_reads(path: Path) -> float:
 
 
 COMPARISONS = [
-    Comparison("tasks", "1,000 asyncio tasks, inserts/s against aiosqlite", our_tasks, aiosqlite_tasks, True, 20),
-    Comparison("futures", "the same against bare futures, one wake-up each", our_tasks, bare_futures, True, 0.5),
-    Comparison("many", "submit_many of 1,000, rows/s against sqlite3 executemany", our_many, sqlite_many, True, 0.8),
-    Comparison("single", "one await at a time, p50 in µs against sqlite3 autocommit", our_single, sqlite_single, False, 1.5),
-    Comparison("threads", "25 threads, inserts/s against 25 sqlite3 connections", our_threads, sqlite_threads, True, 8),
-    Comparison("reads", "single-row reads/s against sqlite3", our_reads, sqlite_reads, True, 0.8),
+    Comparison("tasks", "1,000 asyncio tasks, against `aiosqlite`", "inserts/s", our_tasks, aiosqlite_tasks, 20),
+    Comparison("futures", "the same, against bare futures, one wake-up each", "calls/s", our_tasks, bare_futures, 0.5),
+    Comparison("many", "`submit_many` of 1,000, against `executemany`", "rows/s", our_many, sqlite_many, 0.8),
+    Comparison("single", "one `await` at a time, p50, against `sqlite3`", "µs", our_single, sqlite_single, None, 1.5),
+    Comparison("threads", "25 threads, against 25 `sqlite3` connections", "inserts/s", our_threads, sqlite_threads, 8),
+    Comparison("reads", "reads of one row, against `sqlite3`", "reads/s", our_reads, sqlite_reads, 0.8),
 ]
 
 
@@ -299,24 +298,14 @@ def measured(side: Callable[[Path], float], folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("."), help="where the databases are made")
-    parser.add_argument("--json", type=Path, help="where the record is written")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--record", type=Path, help="where the record is written")
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=[each.name for each in COMPARISONS])
     parser.add_argument("--short", action="store_true", help="a tenth of the work: a hint, no figure")
     options = parser.parse_args()
     global scale
     scale = 0.1 if options.short else 1.0
-    record: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "groupcommit": groupcommit.__version__,
-        "python": platform.python_version(),
-        "sqlite3": sqlite3.sqlite_version,
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "system": platform.platform(),
-        "repeats": options.repeats,
-        "comparisons": [],
-    }
+    comparisons: list[dict[str, Any]] = []
     for each in COMPARISONS:
         if options.only and each.name not in options.only:
             continue
@@ -327,23 +316,19 @@ def main() -> None:
             for side, values in sides if repeat % 2 == 0 else reversed(sides):
                 values.append(measured(side, options.folder))
         median = statistics.median(ours), statistics.median(theirs)
-        ratio = each.ratio(*median)
-        bound = f"{'at least' if each.more else 'at most'} {each.target}"
+        ratio = median[0] / median[1]
+        bound = f"at most {each.at_most}" if each.at_most else f"at least {each.at_least}"
         verdict = "ok" if each.passes(ratio) else "MISSED"
-        print(f"{verdict:<7}{ratio:>8.2f} x  ({bound})  {each.unit}: {median[0]:,.0f} and {median[1]:,.0f}", flush=True)
-        record["comparisons"].append(
-            {
-                "name": each.name,
-                "what": each.unit,
-                "ours": ours,
-                "theirs": theirs,
-                "ratio": ratio,
-                "target": each.target,
-                "more_is_better": each.more,
-            }
-        )
-    if options.json:
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+        figures = f"{median[0]:,.0f} and {median[1]:,.0f} {each.unit}"
+        print(f"{verdict:<7}{ratio:>8.2f} x  ({bound})  {each.what}: {figures}", flush=True)
+        comparison = {"what": each.what, "unit": each.unit, "ours": ours, "theirs": theirs}
+        bounds = {"at_least": each.at_least, "at_most": each.at_most}
+        comparisons.append(comparison | {name: bound for name, bound in bounds.items() if bound})
+    if options.record:
+        versions = f"CPython {platform.python_version()}, SQLite {sqlite3.sqlite_version} in `sqlite3`"
+        conditions = f"{versions}, aiosqlite {version('aiosqlite')}, {os.cpu_count()} cores"
+        record = {"conditions": conditions, "repetitions": options.repeats, "comparisons": comparisons}
+        options.record.write_text(json.dumps(record, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ use groupcommit_lab::{
 };
 use groupcommit_testkit::servers::{Life, Trouble, mysql, postgres};
 
-use crate::{docs, libclang, program, root::root, served};
+use crate::{docs, languages, libclang, program, root::root, served};
 
 /// Where the records are kept.
 const FOLDER: &str = "docs/measured/experiments";
@@ -52,8 +52,11 @@ enum On {
     Mysql(mysql::Kind),
 }
 
-/// The run of `groupcommit serve`, which has a load generator of its own.
+/// `groupcommit serve` has a load generator of its own.
 const SERVER: &str = "server";
+
+/// What is measured by other programs than `groupcommit-bench`.
+const OTHERS: [&str; 3] = [SERVER, languages::PYTHON, languages::NODE];
 
 const SERVER_WRITE: &[&str] = &["write", "--in-flight=1000"];
 const WEB: &[&str] = &["web"];
@@ -146,31 +149,43 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
     ensure!(options.repeat >= 3, "a median needs --repeat 3 at least");
     let is_wanted = |run: &str| options.only.iter().any(|name| run.starts_with(name.as_str()));
     let runs: Vec<&Run> = RUNS.iter().filter(|run| is_wanted(run.name)).collect();
-    let with_server = is_wanted(SERVER);
-    ensure!(with_server || !runs.is_empty(), "no run begins with {}", options.only.join(", "));
+    let others: Vec<&str> = OTHERS.into_iter().filter(|name| is_wanted(name)).collect();
+    let is_any = !runs.is_empty() || !others.is_empty();
+    ensure!(is_any, "no run begins with {}", options.only.join(", "));
+    let temporary = std::env::temp_dir();
+    let folder = tempfile::tempdir_in(options.dir.as_deref().unwrap_or(&temporary))
+        .context("cannot create a folder for the databases")?;
+    if !runs.is_empty() {
+        experiment(&runs, options, folder.path())?;
+    }
+    for name in others {
+        if name == SERVER {
+            served::measure(folder.path())?;
+        } else {
+            languages::measure(name, folder.path())?;
+        }
+    }
+    docs::write()
+}
+
+/// Runs experiments of `groupcommit-bench`, and the first command of the README.
+fn experiment(runs: &[&Run], options: &Options, folder: &Path) -> Result<()> {
     let mut features = vec!["lmdb", "postgres", "mysql"];
     if runs.iter().any(|run| run.on == On::Rocksdb) {
         ensure!(libclang::is_there(), "{}", libclang::MISSING);
         features.push("rocksdb");
     }
     let program = program::bench(&features, true)?;
-    let temporary = std::env::temp_dir();
-    let folder = tempfile::tempdir_in(options.dir.as_deref().unwrap_or(&temporary))
-        .context("cannot create a folder for the databases")?;
     for run in runs {
         let began = Instant::now();
         let (url, server) =
             run.on.start().with_context(|| format!("cannot start {}", run.title))?;
-        let results = run.bench(&program, options, folder.path(), url)?;
+        let results = run.bench(&program, options, folder, url)?;
         drop(server);
         run.keep(results)?;
         eprintln!("{}: {:.0} s", run.name, began.elapsed().as_secs_f64());
     }
-    if with_server {
-        served::measure(folder.path())?;
-    }
-    docs::transcript::record(&program::groupcommit(true)?)?;
-    docs::write()
+    docs::transcript::record(&program::groupcommit(true)?)
 }
 
 impl Run {

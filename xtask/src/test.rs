@@ -110,8 +110,8 @@ pub(crate) fn run(_: &Options) -> Result<()> {
             .args(["--features", LIGHT_ENGINES]),
     )?;
     step("clients of the server", &mut Command::new(root().join("server/clients/run")))?;
-    timed("the package of Python", || languages::run("python/test"))?;
-    timed("the package of Node", || languages::run("node/test"))?;
+    timed("the package of Python", || languages::test(languages::PYTHON))?;
+    timed("the package of Node", || languages::test(languages::NODE))?;
     tests("interleavings and simulation", &mut interleavings())?;
     timed("a bug that the simulation must find", simulate::check_a_mutant)?;
     timed("power cuts and failing disks", power::short)?;

@@ -294,7 +294,7 @@ impl Database {
         encode: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
     ) -> Result<Once, Failure<OnceError<Error>>> {
         let terms = self.terms.bytes(bytes_of(&statements));
-        with!(self, engine => engine.transact_once(terms, token, statements.into(), encode).await)
+        with!(self, engine => engine.transact_once(terms, token, statements, encode).await)
     }
 
     /// What became of the transaction with the token of this id; see
@@ -422,7 +422,7 @@ impl Database {
         _: &S,
         statements: Vec<Statement>,
     ) -> (Terms, impl Plan<S> + use<S>) {
-        (self.terms.bytes(bytes_of(&statements)), S::plan(statements.into()))
+        (self.terms.bytes(bytes_of(&statements)), S::plan(statements))
     }
 
     /// All have the same terms, so each is charged the mean of their bytes.
@@ -434,7 +434,7 @@ impl Database {
         let mut bytes = 0;
         let plans = transactions.into_iter().map(|statements| {
             bytes += bytes_of(&statements);
-            S::plan(statements.into())
+            S::plan(statements)
         });
         let plans: Vec<_> = plans.collect();
         (self.terms.bytes(bytes.div_ceil(plans.len().max(1))), plans)

@@ -73,7 +73,8 @@ impl<P: Client> Speak for Remote<P> {
         &self.0
     }
 
-    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
+    fn plan(statements: Vec<Statement>) -> impl Plan<Self> {
+        let statements: Arc<[Statement]> = statements.into();
         move |tx| tx.plan(&statements).map_err(Error::from_engine)
     }
 

@@ -39,14 +39,14 @@ pub(super) trait Speak: Clone + Send + Sync + 'static {
     fn database(&self) -> &Self::Submit;
 
     /// The closure of a transaction that is plain data.
-    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self>;
+    fn plan(statements: Vec<Statement>) -> impl Plan<Self>;
 
     /// A transaction with a token, where the engine keeps them.
     fn transact_once(
         &self,
         _: Terms,
         _: Token,
-        _: Arc<[Statement]>,
+        _: Vec<Statement>,
         _: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
     ) -> impl Future<Output = Result<Once, OnceFailure<Error>>> + Send {
         async { Err(no_tokens()) }

@@ -71,7 +71,7 @@ impl Speak for Sqlite {
         &self.database
     }
 
-    fn plan(statements: Arc<[Statement]>) -> impl Plan<Self> {
+    fn plan(statements: Vec<Statement>) -> impl Plan<Self> {
         move |tx| tx.run(&statements).map_err(Error::from_engine)
     }
 
@@ -79,7 +79,7 @@ impl Speak for Sqlite {
         &self,
         terms: Terms,
         token: Token,
-        statements: Arc<[Statement]>,
+        statements: Vec<Statement>,
         encode: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
     ) -> Result<Once, OnceFailure<Error>> {
         let run = move |tx: &mut Transaction<'_>| {

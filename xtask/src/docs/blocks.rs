@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     docs::{Problem, transcript},
-    endure, fuzz, hostile, measure, mutants,
+    endure, fuzz, hostile, languages, measure, mutants,
     power::records,
     program,
     root::read,
@@ -77,6 +77,7 @@ fn generate(directive: &str, program: &Path) -> Result<String> {
         ["constants", path, names @ ..] => constants(path, names),
         ["metrics"] => metrics(),
         ["server"] => served::tables(),
+        ["comparisons", language] => languages::comparisons(language),
         ["findings", records @ ..] => measure::findings(records),
         ["snippet", path] => snippet(path),
         ["shown", document, language] => shown(document, language),
