@@ -27,12 +27,17 @@ use std::{
 use axum::{Json, Router, extract::State, routing::post};
 use groupcommit::sqlite::{Database, rusqlite};
 use hdrhistogram::Histogram;
+use memchr::memmem;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
+
+/// As in the program that serves.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -377,7 +382,7 @@ impl Connection {
                 whole = head + 4 + length;
             }
         }
-        let is_error = self.answer.windows(14).any(|part| part == b"\"type\":\"error\"");
+        let is_error = memmem::find(&self.answer, b"\"type\":\"error\"").is_some();
         if self.answer.starts_with(b"HTTP/1.1 200") && !is_error {
             Ok(())
         } else {

@@ -12,7 +12,7 @@ use hyper::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    cursor, dump,
+    cursor, dump, encode,
     error::{Refusal, SqlError},
     idempotency,
     listen::Place,
@@ -106,7 +106,8 @@ async fn pipeline(server: &Server, request: Request<Incoming>) -> Result<Respons
             } else {
                 Some(server.streams.end(session))
             };
-            json(room.memory, &PipelineResponse { baton, base_url: None, results })
+            let response = PipelineResponse { baton, base_url: None, results };
+            encoded(room.memory, encode::pipeline(&response))
         }
         Err(refusal) => {
             if refusal.may_retry {
@@ -146,6 +147,9 @@ async fn version_1(server: &Server, request: Request<Incoming>) -> Result<Respon
 /// [`Request`](crate::protocol::Request), and its answer.
 const MEMORY_PER_BYTE: usize = 16;
 
+/// Bytes of a body for which room is made before they have come.
+const ROOM_AHEAD_MAX: usize = 64 << 10;
+
 /// Reads a body of JSON. What comes with it counts as memory until it is dropped.
 async fn read<T: DeserializeOwned>(
     server: &Server,
@@ -182,9 +186,11 @@ async fn collect(server: &Server, mut body: Incoming) -> Result<(Bytes, Memory),
         let message = format!("a request has at most {max} bytes; send it in parts");
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "BODY_TOO_LARGE", message)
     };
-    if body.size_hint().lower() > max as u64 {
+    let announced = body.size_hint().lower();
+    if announced > max as u64 {
         return Err(too_large());
     }
+    let announced = usize::try_from(announced).unwrap_or(max).min(ROOM_AHEAD_MAX);
     let mut memory = server.memory.none();
     let mut bytes = Bytes::new();
     let mut joined = Vec::new();
@@ -204,6 +210,9 @@ async fn collect(server: &Server, mut body: Incoming) -> Result<(Bytes, Memory),
         if joined.is_empty() && bytes.is_empty() {
             bytes = part;
         } else {
+            if joined.is_empty() {
+                joined.reserve(announced);
+            }
             joined.extend_from_slice(&std::mem::take(&mut bytes));
             joined.extend_from_slice(&part);
         }
@@ -257,7 +266,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A response whose rows take `memory`.
 fn json(memory: Memory, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
-    let bytes = serde_json::to_vec(body).map_err(|error| {
+    encoded(memory, serde_json::to_vec(body))
+}
+
+fn encoded(memory: Memory, body: serde_json::Result<Vec<u8>>) -> Result<Response<Body>, Refusal> {
+    let bytes = body.map_err(|error| {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
     })?;
     Ok(json_bytes(StatusCode::OK, memory.hold(bytes)))

@@ -21,6 +21,7 @@ use hyper::{
 use sha2::{Digest as _, Sha256};
 
 use crate::{
+    encode,
     error::{Refusal, SqlError},
     http::{self, Body},
     memory::Memory,
@@ -143,7 +144,7 @@ fn plan_one(request: Request, stored: &mut StoredSql) -> Result<Planned, Refusal
             let (Some(id), Some(sql)) = (request.sql_id, request.sql) else {
                 return refused(SqlError::new("PROTOCOL_ERROR", "give `sql_id` and `sql`"));
             };
-            match streams::store(stored, id, sql) {
+            match streams::store(stored, id, sql.0) {
                 Ok(()) => told(Told::StoreSql),
                 Err(error) => refused(error),
             }
@@ -184,7 +185,7 @@ fn run_all(
         });
     }
     let response = PipelineResponse { baton: None, base_url: None, results };
-    serde_json::to_vec(&response).map_err(|_| Stop::Abandoned)
+    encode::pipeline(&response).map_err(|_| Stop::Abandoned)
 }
 
 fn unsupported(what: &str) -> Refusal {

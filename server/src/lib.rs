@@ -16,6 +16,7 @@
 
 mod cursor;
 mod dump;
+mod encode;
 mod error;
 mod ffi;
 mod http;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::{Refusal, SqlError},
     program::{self, Program, StoredSql},
-    protocol::{Answer, BatchResult, Request, RequestType, Response},
+    protocol::{Answer, BatchResult, Request, RequestType, Response, StmtResult},
     run::{Outcome, Room},
     server::{Failed, Hold, Server},
     sql,
@@ -94,7 +94,7 @@ pub(crate) async fn answer(
             Ok(response_of(kind, run.outcomes)?)
         }
         RequestType::Describe => {
-            let text = program::text_of(request.sql.as_deref(), request.sql_id, &stream.stored)?;
+            let text = program::text_of(request.sql.as_ref(), request.sql_id, &stream.stored)?;
             let (_, sql) = sql::classify(sql::single(text)?)?;
             let result = server.describe(sql.to_owned(), &mut stream.hold).await??;
             Ok(Response::Describe { result })
@@ -102,7 +102,7 @@ pub(crate) async fn answer(
         RequestType::StoreSql => {
             let id = request.sql_id.ok_or_else(|| missing("store_sql", "sql_id"))?;
             let sql = request.sql.ok_or_else(|| missing("store_sql", "sql"))?;
-            streams::store(&mut stream.stored, id, sql)?;
+            streams::store(&mut stream.stored, id, sql.0)?;
             Ok(Response::StoreSql)
         }
         RequestType::CloseSql => {
@@ -141,7 +141,7 @@ pub(crate) fn program_of(request: Request, stored: &StoredSql) -> Result<Program
             Ok(Program::of_batch(batch, stored)?)
         }
         _ => {
-            let text = program::text_of(request.sql.as_deref(), request.sql_id, stored)?;
+            let text = program::text_of(request.sql.as_ref(), request.sql_id, stored)?;
             Ok(Program::of_sequence(text)?)
         }
     }
@@ -152,27 +152,20 @@ pub(crate) fn response_of(
     request: RequestType,
     outcomes: Vec<Outcome>,
 ) -> Result<Response, SqlError> {
-    let mut batch = BatchResult::default();
-    for outcome in outcomes {
-        let (result, error) = match outcome {
-            Outcome::Skipped => (None, None),
-            Outcome::Done(result) => (Some(result), None),
-            Outcome::Failed(error) => (None, Some(error)),
-        };
-        if let (Some(error), true) = (&error, request != RequestType::Batch) {
-            return Err(error.clone());
-        }
-        batch.step_results.push(result);
-        batch.step_errors.push(error);
+    match request {
+        RequestType::Batch => Ok(Response::Batch { result: BatchResult(outcomes) }),
+        RequestType::Sequence => match outcomes.iter().find_map(Outcome::error) {
+            Some(error) => Err(error.clone()),
+            None => Ok(Response::Sequence),
+        },
+        _ => match outcomes.into_iter().next_back() {
+            Some(Outcome::Done(result)) => Ok(Response::Execute { result }),
+            Some(Outcome::Failed(error)) => Err(error),
+            Some(Outcome::Skipped) | None => {
+                Ok(Response::Execute { result: StmtResult::default() })
+            }
+        },
     }
-    Ok(match request {
-        RequestType::Batch => Response::Batch { result: batch },
-        RequestType::Sequence => Response::Sequence,
-        _ => {
-            let result = batch.step_results.pop().flatten().unwrap_or_default();
-            Response::Execute { result }
-        }
-    })
 }
 
 fn missing(request: &str, field: &str) -> Refusal {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     error::{Refusal, SqlError},
-    protocol::{self, BatchCond, CondType, NamedArg},
+    protocol::{self, BatchCond, CondType, NamedArg, SqlText},
     sql::{self, Kind},
     value::Value,
 };
@@ -48,7 +48,7 @@ pub(crate) enum Condition {
 }
 
 /// SQL texts that a client has stored under a number.
-pub(crate) type StoredSql = HashMap<i32, String>;
+pub(crate) type StoredSql = HashMap<i32, Arc<str>>;
 
 impl Program {
     pub(crate) fn of_stmt(stmt: protocol::Stmt, stored: &StoredSql) -> Self {
@@ -70,9 +70,14 @@ impl Program {
 
     /// Statements that run in turn until one fails.
     pub(crate) fn of_sequence(text: &str) -> Result<Self, SqlError> {
+        let statement = |text: &str| {
+            let (kind, sql) = sql::classify(text)?;
+            let args = Args::Positional(Vec::new());
+            Ok(Statement { sql: sql.into(), kind, args, want_rows: false })
+        };
         let step = |(number, text): (usize, &str)| Step {
             condition: number.checked_sub(1).map_or(Condition::Always, Condition::Ok),
-            statement: Statement::of_text(text, Args::Positional(Vec::new()), false),
+            statement: statement(text),
         };
         Ok(Self { steps: sql::split(text)?.into_iter().enumerate().map(step).collect() })
     }
@@ -128,31 +133,30 @@ impl Statement {
                 return Err(SqlError::new("ARGS_BOTH_POSITIONAL_AND_NAMED", message));
             }
         };
-        let text = text_of(stmt.sql.as_deref(), stmt.sql_id, stored)?;
+        let text = text_of(stmt.sql.as_ref(), stmt.sql_id, stored)?;
         let want_rows = stmt.want_rows.unwrap_or(true);
         match before {
-            Some(Self { sql, kind, .. }) if **sql == *text => {
+            Some(Self { sql, kind, .. }) if sql == text => {
                 Ok(Self { sql: sql.clone(), kind: *kind, args, want_rows })
             }
-            _ => Self::of_text(sql::single(text)?, args, want_rows),
+            _ => {
+                let (kind, sql) = sql::classify(sql::single(text)?)?;
+                let sql = if *sql == **text { text.clone() } else { sql.into() };
+                Ok(Self { sql, kind, args, want_rows })
+            }
         }
-    }
-
-    fn of_text(text: &str, args: Args, want_rows: bool) -> Result<Self, SqlError> {
-        let (kind, sql) = sql::classify(text)?;
-        Ok(Self { sql: sql.into(), kind, args, want_rows })
     }
 }
 
 /// The text that a request gives itself or by its number.
 pub(crate) fn text_of<'a>(
-    sql: Option<&'a str>,
+    sql: Option<&'a SqlText>,
     sql_id: Option<i32>,
     stored: &'a StoredSql,
-) -> Result<&'a str, SqlError> {
+) -> Result<&'a Arc<str>, SqlError> {
     match (sql, sql_id) {
-        (Some(sql), None) => Ok(sql),
-        (None, Some(id)) => stored.get(&id).map(String::as_str).ok_or_else(|| {
+        (Some(sql), None) => Ok(&sql.0),
+        (None, Some(id)) => stored.get(&id).ok_or_else(|| {
             SqlError::new("SQL_NOT_STORED", format!("no SQL text is stored under the number {id}"))
         }),
         _ => Err(SqlError::new("SQL_NO_STATEMENT", "give either `sql` or `sql_id`")),

@@ -3,10 +3,13 @@
 //! Requests are flat objects: a field that a kind of request does not use is ignored, and `null` counts
 //! as absent, because clients send both.
 
-use serde::{Deserialize, Serialize};
+use std::{borrow::Cow, cell::RefCell, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct as _};
 
 use crate::{
     error::SqlError,
+    run::Outcome,
     value::{Decimal, Value},
 };
 
@@ -45,7 +48,7 @@ pub(crate) struct Request {
     pub(crate) r#type: RequestType,
     pub(crate) stmt: Option<Stmt>,
     pub(crate) batch: Option<Batch>,
-    pub(crate) sql: Option<String>,
+    pub(crate) sql: Option<SqlText>,
     pub(crate) sql_id: Option<i32>,
     pub(crate) stream_id: Option<i32>,
     pub(crate) cursor_id: Option<i32>,
@@ -71,9 +74,39 @@ pub(crate) enum RequestType {
     CloseCursor,
 }
 
+/// A text of SQL. One that is the same as the one before, as in most batches, is kept once.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SqlText(pub(crate) Arc<str>);
+
+/// Longest text that a thread keeps for the next request.
+const KEPT_BYTES_MAX: usize = 4 << 10;
+
+impl<'de> Deserialize<'de> for SqlText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        thread_local! {
+            static BEFORE: RefCell<Arc<str>> = RefCell::new("".into());
+        }
+        let text = Text::deserialize(deserializer)?.0;
+        BEFORE.with_borrow_mut(|before| {
+            if **before == *text {
+                return Ok(Self(before.clone()));
+            }
+            let text: Arc<str> = text.into();
+            if text.len() <= KEPT_BYTES_MAX {
+                *before = text.clone();
+            }
+            Ok(Self(text))
+        })
+    }
+}
+
+/// A text in the request itself, unless it has escapes.
+#[derive(Deserialize)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct Stmt {
-    pub(crate) sql: Option<String>,
+    pub(crate) sql: Option<SqlText>,
     pub(crate) sql_id: Option<i32>,
     pub(crate) args: Option<Vec<Value>>,
     pub(crate) named_args: Option<Vec<NamedArg>>,
@@ -162,10 +195,23 @@ pub(crate) struct Col {
     pub(crate) decltype: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct BatchResult {
-    pub(crate) step_results: Vec<Option<StmtResult>>,
-    pub(crate) step_errors: Vec<Option<SqlError>>,
+/// What each step of a batch came to: its result, its error or neither.
+#[derive(Debug, Clone)]
+pub(crate) struct BatchResult(pub(crate) Vec<Outcome>);
+
+impl Serialize for BatchResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Each<'a, T>(&'a [Outcome], fn(&'a Outcome) -> Option<&'a T>);
+        impl<T: Serialize> Serialize for Each<'_, T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_seq(self.0.iter().map(self.1))
+            }
+        }
+        let mut object = serializer.serialize_struct("BatchResult", 2)?;
+        object.serialize_field("step_results", &Each(&self.0, Outcome::result))?;
+        object.serialize_field("step_errors", &Each(&self.0, Outcome::error))?;
+        object.end()
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -32,6 +32,16 @@ pub(crate) enum Outcome {
     Failed(SqlError),
 }
 
+impl Outcome {
+    pub(crate) fn result(&self) -> Option<&StmtResult> {
+        if let Self::Done(result) = self { Some(result) } else { None }
+    }
+
+    pub(crate) fn error(&self) -> Option<&SqlError> {
+        if let Self::Failed(error) = self { Some(error) } else { None }
+    }
+}
+
 /// Why a program ended early. Nothing of it is kept.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -281,6 +291,7 @@ pub(crate) fn entries_of<E>(
 /// Runs a program as one transaction, the member of a group.
 pub(crate) fn member(tx: &Transaction<'_>, program: &Program, room: Room) -> Result<Run, Stop> {
     let mut run = Run::new(room);
+    run.outcomes.reserve(program.steps.len());
     let mut autocommit = true;
     let mut wrote = false;
     let mut is_undone = false;

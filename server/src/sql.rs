@@ -4,7 +4,7 @@
 //! server concludes from a first word only chooses the cheaper way to run a statement: a guess that
 //! is wrong is noticed by SQLite, and the statement takes the other way.
 
-use std::{cell::RefCell, ffi::CString, sync::mpsc};
+use std::{cell::RefCell, collections::HashMap, ffi::CString, sync::mpsc};
 
 use groupcommit::sqlite::rusqlite::{
     Connection,
@@ -221,11 +221,30 @@ fn see(context: &AuthContext<'_>) -> Option<Seen> {
 }
 
 fn control(statement: &str) -> Result<Kind, SqlError> {
-    Ok(match parse(statement)? {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<String, Kind>> = RefCell::default();
+    }
+    if let Some(kind) = KNOWN.with_borrow(|known| known.get(statement).copied()) {
+        return Ok(kind);
+    }
+    let kind = match parse(statement)? {
         Some(Seen::Control(kind)) => kind,
         _ => Kind::Alone,
-    })
+    };
+    if statement.len() <= KNOWN_BYTES_MAX {
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() == KNOWN_MAX {
+                known.clear();
+            }
+            known.insert(statement.to_owned(), kind);
+        });
+    }
+    Ok(kind)
 }
+
+/// Statements that control transactions of which a thread knows the kind, and their longest.
+const KNOWN_MAX: usize = 64;
+const KNOWN_BYTES_MAX: usize = 64;
 
 fn pragma(statement: &str) -> Result<Kind, SqlError> {
     let Some(Seen::Pragma { name, has_value }) = parse(statement)? else {

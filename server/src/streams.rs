@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -38,8 +38,8 @@ impl Stream {
 }
 
 /// Keeps a text under a number.
-pub(crate) fn store(stored: &mut StoredSql, id: i32, sql: String) -> Result<(), SqlError> {
-    let bytes: usize = stored.values().map(String::len).sum();
+pub(crate) fn store(stored: &mut StoredSql, id: i32, sql: Arc<str>) -> Result<(), SqlError> {
+    let bytes: usize = stored.values().map(|sql| sql.len()).sum();
     if stored.len() >= STORED_MAX || bytes + sql.len() > STORED_BYTES_MAX {
         let message = format!(
             "a stream stores at most {STORED_MAX} SQL texts of together {STORED_BYTES_MAX} bytes"
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn with_state() -> Stream {
-        Stream { stored: StoredSql::from([(1, "SELECT 1".to_owned())]), hold: Hold::None }
+        Stream { stored: StoredSql::from([(1, "SELECT 1".into())]), hold: Hold::None }
     }
 
     #[test]

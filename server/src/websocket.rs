@@ -38,7 +38,7 @@ use crate::{
     program::{Program, StoredSql, text_of},
     protocol::{
         ClientMessage, ClientMessageType, Request as Ask, RequestType, Response as Told,
-        ServerMessage,
+        ServerMessage, SqlText,
     },
     run::Room,
     server::Server,
@@ -237,7 +237,7 @@ impl Connection {
             RequestType::StoreSql => {
                 let id = request.sql_id.ok_or_else(|| missing("sql_id"))?;
                 let sql = request.sql.ok_or_else(|| missing("sql"))?;
-                streams::store(&mut self.stored, id, sql)?;
+                streams::store(&mut self.stored, id, sql.0)?;
                 return Ok(Some(Told::StoreSql));
             }
             RequestType::CloseSql => {
@@ -276,8 +276,10 @@ impl Connection {
 
     /// Puts the stored texts into a request, in the order in which messages came.
     fn resolve(&self, request: &mut Ask) -> Result<(), SqlError> {
-        let stored = |sql: &mut Option<String>, id: &mut Option<i32>| match id.take() {
-            Some(id) => text_of(None, Some(id), &self.stored).map(|text| *sql = Some(text.into())),
+        let stored = |sql: &mut Option<SqlText>, id: &mut Option<i32>| match id.take() {
+            Some(id) => {
+                text_of(None, Some(id), &self.stored).map(|text| *sql = Some(SqlText(text.clone())))
+            }
             None => Ok(()),
         };
         stored(&mut request.sql, &mut request.sql_id)?;
