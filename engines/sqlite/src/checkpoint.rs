@@ -30,19 +30,21 @@ use std::{
 };
 
 use groupcommit_core::{Cause, SharedPool, Spawn};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Row, wal::CheckpointMode};
+use rusqlite::{Connection, ErrorCode, OpenFlags, wal::CheckpointMode};
+use rustix::fs::statvfs;
 
 use crate::{Error, ffi::Copier, wal::Log};
 
 /// Frames (pages) in the log from which on it is checkpointed beside the commits, at least.
 pub(crate) const FRAMES_MIN: u64 = 4_000;
 
-/// The same at most. In between, the log grows to a quarter of the database: a page that is in it more than
-/// once is copied once.
+/// The same at most. In between, the log grows to a quarter of the database, and to a sixteenth of the room
+/// that is left on the disk: a page that is in it more than once is copied once. While checkpoints catch up
+/// with the commits, it comes to about four times as many.
 pub(crate) const FRAMES_MAX: u64 = 60_000;
 
 /// How many times as many make the commits wait for a checkpoint, however much is left.
-pub(crate) const FRAMES_TIMES: u64 = 4;
+pub(crate) const FRAMES_TIMES: u64 = 6;
 
 /// How long the commits wait for a checkpoint beside them at most, for each group.
 const WAIT_MAX: Duration = Duration::from_millis(20);
@@ -106,14 +108,14 @@ pub(crate) enum Due {
 }
 
 impl Schedule {
-    /// Frames from which on the log of a database of so many pages is checkpointed.
-    fn length(pages: u64) -> u64 {
-        (pages / 4).clamp(FRAMES_MIN, FRAMES_MAX)
+    /// Frames from which on the log is checkpointed, of a database of so many pages on a disk with room
+    /// for so many more.
+    fn length(pages: u64, room: u64) -> u64 {
+        (pages / 4).min(room / 16).clamp(FRAMES_MIN, FRAMES_MAX)
     }
 
-    /// `frames` in the log, of which `copied` are in the database, which has `pages`.
-    pub(crate) fn due(&self, frames: u64, copied: u64, pages: u64) -> Due {
-        let length = Self::length(pages);
+    /// `frames` in the log, of which `copied` are in the database; `length` is what [`Self::length`] says.
+    pub(crate) fn due(&self, frames: u64, copied: u64, length: u64) -> Due {
         let left = frames.saturating_sub(copied);
         if frames < self.attempted_at + length || left == 0 {
             return Due::Nothing;
@@ -147,14 +149,15 @@ impl Schedule {
 
     /// How long the next group waits while a checkpoint runs beside the commits, has run for so long and
     /// has written so many pages: it has to copy faster than they append, or the log only grows. So they
-    /// append one frame for two that it copies, and at first an eighth of those.
+    /// append three frames for four that it copies: each checkpoint then leaves three quarters to the next.
+    /// With fewer, the waits beside checkpoints are longer, and those of the time between them shorter.
     pub(crate) fn wait(&self, frames: u64, written: u64, elapsed: Duration) -> Duration {
         let Some(last) = self.last else { return Duration::ZERO };
         let copied = last.left() * written.min(last.pages) / last.pages;
-        let allowed = last.left() / 8 + copied / 2 + FRAMES_CATCH_UP / 2;
+        let allowed = copied * 3 / 4 + FRAMES_CATCH_UP / 2;
         let ahead = (frames - last.frames).saturating_sub(allowed);
         // Until as many more are copied, at the pace so far.
-        let ahead = u32::try_from(2 * ahead).unwrap_or(u32::MAX);
+        let ahead = u32::try_from(ahead * 4 / 3).unwrap_or(u32::MAX);
         let copied = u32::try_from(copied).unwrap_or(u32::MAX).max(1);
         (elapsed / copied).saturating_mul(ahead).min(WAIT_MAX)
     }
@@ -201,8 +204,8 @@ struct Shared {
     copied: AtomicU64,
     /// Pages that the last checkpoint beside the commits has written.
     written: Arc<AtomicU64>,
-    /// Pages of the database at the last checkpoint beside the commits.
-    pages: AtomicU64,
+    /// [`Schedule::length`] at the last checkpoint beside the commits.
+    length: AtomicU64,
     closed: AtomicBool,
     /// Why there is no other checkpoint.
     failed: OnceLock<Cause>,
@@ -219,7 +222,7 @@ impl Checkpoints {
                 stopped: Condvar::new(),
                 copied: AtomicU64::new(0),
                 written: Arc::default(),
-                pages: AtomicU64::new(0),
+                length: AtomicU64::new(FRAMES_MIN),
                 closed: AtomicBool::new(false),
                 failed: OnceLock::new(),
             }),
@@ -269,7 +272,7 @@ impl Checkpoints {
         }
         self.frames = frames;
         let copied = shared.copied.load(Ordering::Relaxed);
-        let due = self.schedule.due(frames, copied, shared.pages.load(Ordering::Relaxed));
+        let due = self.schedule.due(frames, copied, shared.length.load(Ordering::Relaxed));
         let is_running = *lock(&shared.running);
         if is_running && !matches!(due, Due::Restart(_)) {
             let written = shared.written.load(Ordering::Relaxed);
@@ -340,9 +343,14 @@ impl Shared {
             copier.sync_pieces(true);
             let progress = checkpoint(copier.connection(), CheckpointMode::PASSIVE);
             copier.sync_pieces(false);
-            let count = |row: &Row<'_>| row.get(0);
-            let pages: i64 = copier.connection().query_row("PRAGMA page_count", (), count)?;
-            self.pages.store(pages.unsigned_abs(), Ordering::Relaxed);
+            let number = |sql| {
+                let number = copier.connection().query_row(sql, (), |row| row.get::<_, i64>(0));
+                number.map(i64::unsigned_abs)
+            };
+            let (pages, bytes) = (number("PRAGMA page_count")?, number("PRAGMA page_size")?);
+            // Where the system does not say, the log stays short.
+            let room = statvfs(&self.path).map_or(0, |disk| disk.f_bavail * disk.f_frsize / bytes);
+            self.length.store(Schedule::length(pages, room), Ordering::Relaxed);
             progress
         });
     }
@@ -436,15 +444,20 @@ mod tests {
     use super::*;
     use crate::wal::Place;
 
-    /// Pages of a database whose log is checkpointed from [`FRAMES_MIN`] frames on.
-    const SMALL: u64 = 100;
+    const SMALL: u64 = FRAMES_MIN;
 
     #[test]
     fn a_short_log_is_left_alone() {
         assert_eq!(Schedule::default().due(FRAMES_MIN - 1, 0, SMALL), Due::Nothing);
-        let large = 1_000_000;
-        assert_eq!(Schedule::default().due(FRAMES_MAX - 1, 0, large), Due::Nothing);
-        assert_eq!(Schedule::default().due(FRAMES_MAX, 0, large), Due::Background);
+    }
+
+    #[test]
+    fn the_log_of_a_large_database_on_a_large_disk_is_long() {
+        assert_eq!(Schedule::length(100, u64::MAX), FRAMES_MIN);
+        assert_eq!(Schedule::length(40_000, u64::MAX), 10_000);
+        assert_eq!(Schedule::length(10_000_000, u64::MAX), FRAMES_MAX);
+        assert_eq!(Schedule::length(10_000_000, 160_000), 10_000);
+        assert_eq!(Schedule::length(10_000_000, 0), FRAMES_MIN);
     }
 
     #[test]
@@ -488,11 +501,11 @@ mod tests {
         schedule.begin(8_000, 0, 0);
         let elapsed = Duration::from_millis(10);
         let wait = |frames, written| schedule.wait(frames, written, elapsed);
-        let free = 8_000 + 1_000 + FRAMES_CATCH_UP / 2;
+        let free = 8_000 + FRAMES_CATCH_UP / 2;
         assert_eq!(wait(free, 0), Duration::ZERO);
-        assert_eq!(wait(free + 2_000, 4_000), Duration::ZERO);
+        assert_eq!(wait(free + 3_000, 4_000), Duration::ZERO);
         // 4,000 were copied in 10 ms, so 200 more take half a millisecond.
-        assert_eq!(wait(free + 2_100, 4_000), Duration::from_micros(500));
+        assert_eq!(wait(free + 3_150, 4_000), Duration::from_micros(500));
         assert_eq!(wait(free + 100_000, 4_000), WAIT_MAX);
     }
 
@@ -502,7 +515,7 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.begin(8_000, 0, 0);
         schedule.begin(16_000, 8_000, 800);
-        let all = 16_000 + 1_000 + 4_000 + FRAMES_CATCH_UP / 2;
+        let all = 16_000 + 6_000 + FRAMES_CATCH_UP / 2;
         assert_eq!(schedule.wait(all, 800, Duration::from_millis(10)), Duration::ZERO);
         assert!(schedule.wait(all, 400, Duration::from_millis(10)) > Duration::ZERO);
     }
@@ -514,7 +527,7 @@ mod tests {
         const COPY_NS: u64 = 13_000;
         for append_ns in [130_000, 26_000, 13_000, 4_300] {
             let (mut schedule, mut frames, mut copied) = (Schedule::default(), FRAMES_MAX, 0);
-            while schedule.due(frames, copied, 4 * FRAMES_MAX) == Due::Background {
+            while schedule.due(frames, copied, FRAMES_MAX) == Due::Background {
                 let left = frames - copied;
                 schedule.begin(frames, copied, left);
                 copied = frames;
@@ -528,7 +541,7 @@ mod tests {
                     elapsed += schedule.wait(frames, written, elapsed);
                 }
             }
-            assert_eq!(schedule.due(frames, copied, 4 * FRAMES_MAX), Due::CatchUp);
+            assert_eq!(schedule.due(frames, copied, FRAMES_MAX), Due::CatchUp);
             assert!(frames < FRAMES_TIMES * FRAMES_MAX, "{append_ns}: {frames}");
         }
     }

@@ -8,12 +8,15 @@ use std::{
     path::PathBuf,
     ptr,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
 use rusqlite::{Connection, ffi};
+
+use crate::pieces::Pieces;
 
 /// Sets what `last_insert_rowid()` returns until the next insert.
 pub(crate) fn set_last_insert_rowid(connection: &Connection, rowid: i64) {
@@ -201,9 +204,6 @@ pub(crate) fn context_changes(context: &rusqlite::functions::Context<'_>) -> (i6
     })
 }
 
-/// Pages that a checkpoint writes into the database before it syncs them.
-const PIECE: u64 = 256;
-
 /// A connection that can sync each piece of what it writes into the database.
 #[derive(Debug)]
 pub(crate) struct Copier {
@@ -218,9 +218,16 @@ pub(crate) struct Copier {
 struct Methods {
     ours: ffi::sqlite3_io_methods,
     below: ffi::sqlite3_io_methods,
-    is_on: AtomicBool,
-    /// Pages written while it is on.
+    /// While what is written is counted and synced piece by piece.
+    pieces: Mutex<Option<Pieces>>,
+    /// Pages written then.
     written: Arc<AtomicU64>,
+}
+
+impl Methods {
+    fn pieces(&self) -> MutexGuard<'_, Option<Pieces>> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Copier {
@@ -241,8 +248,8 @@ impl Copier {
             } else {
                 let below = *(*file).pMethods;
                 let ours = ffi::sqlite3_io_methods { xWrite: Some(write_in_pieces), ..below };
-                let is_on = AtomicBool::new(false);
-                let methods = Box::new(Methods { ours, below, is_on, written });
+                let pieces = Mutex::default();
+                let methods = Box::new(Methods { ours, below, pieces, written });
                 (*file).pMethods = (&raw const *methods).cast();
                 Some(methods)
             }
@@ -257,7 +264,7 @@ impl Copier {
     /// Whether writes are counted, and synced piece by piece, from now on.
     pub(crate) fn sync_pieces(&self, wanted: bool) {
         if let Some(methods) = &self.methods {
-            methods.is_on.store(wanted, Relaxed);
+            *methods.pieces() = wanted.then(|| Pieces::begin(Instant::now()));
         }
     }
 }
@@ -278,11 +285,16 @@ unsafe extern "C" fn write_in_pieces(
             return ffi::SQLITE_IOERR;
         };
         let code = write(file, bytes, count, offset);
-        if code != ffi::SQLITE_OK || !methods.is_on.load(Relaxed) {
+        let mut pieces = methods.pieces();
+        let (ffi::SQLITE_OK, Some(pieces)) = (code, &mut *pieces) else { return code };
+        methods.written.fetch_add(1, Relaxed);
+        if !pieces.written() {
             return code;
         }
-        let written = methods.written.fetch_add(1, Relaxed) + 1;
-        if written % PIECE == 0 { sync(file, ffi::SQLITE_SYNC_NORMAL) } else { code }
+        let began = Instant::now();
+        let code = sync(file, ffi::SQLITE_SYNC_NORMAL);
+        pieces.synced(began, Instant::now());
+        code
     }
 }
 

@@ -40,6 +40,7 @@ mod ffi;
 mod guard;
 mod load;
 mod open;
+mod pieces;
 mod readers;
 mod reading;
 mod recovery;
