@@ -2,7 +2,7 @@
 //! started on.
 //!
 //! Measuring and drawing are apart. An experiment ([`mod@write`], [`mixed`], [`threads`], [`load`],
-//! [`wal`], [`web`], or [`all`] of them) carries a workload ([`workload`]) to each of its settings
+//! [`large`], [`wal`], [`web`], or [`all`] of them) carries a workload ([`workload`]) to each of its settings
 //! ([`setting`]) and saves records ([`measurement`]) together with the environment ([`environment`])
 //! they belong to; warnings ([`quality`]) and a report ([`mod@report`]) are made from the
 //! records alone.
@@ -31,6 +31,7 @@ mod error;
 pub mod file_system;
 mod flush_delay;
 pub mod flush_probe;
+pub mod large;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 pub mod load;

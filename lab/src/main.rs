@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use groupcommit_lab::all::AllOptions;
 use groupcommit_lab::compare::comparison;
+use groupcommit_lab::large::LargeOptions;
 use groupcommit_lab::load::LoadOptions;
 use groupcommit_lab::measurement::{Measurement, RESULTS_FILE, Results};
 use groupcommit_lab::mixed::MixedOptions;
@@ -81,6 +82,13 @@ enum Command {
     /// not full, and groups that are held open for a time after the first arrival.
     Load(LoadOptions),
 
+    /// Replace random rows of a table that is larger than the page cache
+    ///
+    /// SQLite: `wal`, by one row and by many rows a transaction, and `groupcommit-async`; keys uniform
+    /// and skewed. With the waits come the bytes that the device wrote, the length of the log, and how
+    /// long it takes to open the database after a crash. `--seconds-limit 600` is the long form.
+    Large(LargeOptions),
+
     /// Write and read RocksDB without its log, with it, flushed by every write, and with groupcommit
     ///
     /// `fillseq`, `fillrandom` and `readrandom` of 16-byte keys and 100-byte values, one a call or
@@ -148,6 +156,7 @@ enum Format {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Write(options) => measure(&[&options]),
+        Command::Large(options) => measure(&[&options]),
         Command::Mixed(options) => measure(&[&options]),
         Command::Threads(options) => measure(&[&options]),
         Command::Load(options) => measure(&[&options]),

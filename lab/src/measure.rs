@@ -311,7 +311,10 @@ impl Trial {
             verified_rows: self.verified_rows,
             progress: progress(completions),
             latency_percentiles_ms: latency.percentiles_ms,
-            setting: grouping.map(|grouping| grouping.to_string()),
+            setting: match setting.task {
+                Task::Large(keys) => Some(keys.name().to_owned()),
+                _ => grouping.map(|grouping| grouping.to_string()),
+            },
             arrivals: grouping
                 .map(|_| if offered.is_some() { "open" } else { "closed" }.to_owned()),
             offered_per_second: offered.map(|offered| offered.per_second),
@@ -326,6 +329,7 @@ impl Trial {
             others_cpu_cores: cpu.others_cores,
             connections_peak: None,
             wal: None,
+            large: None,
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Results {
 /// One repeat of one condition with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The experiment: `write`, `mixed`, `threads`, `load`, `wal` or `web`.
+    /// The experiment: `write`, `mixed`, `threads`, `load`, `large`, `wal` or `web`.
     pub experiment: String,
     /// The database, such as `sqlite`.
     pub engine: String,
@@ -82,6 +82,7 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_percentiles_ms: Vec<(f64, f64)>,
     /// `load`: how groups were formed, such as `adaptive`, `group 64` or `delay 1 ms`. `wal`: the benchmark.
+    /// `large`: how keys were chosen.
     /// `web`: `normal`, `high` or `at once`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
@@ -125,6 +126,33 @@ pub struct Measurement {
     /// `wal`: what RocksDB and the kernel wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal: Option<WalFigures>,
+    /// `large`: what was there, and went on beside the writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub large: Option<LargeFigures>,
+}
+
+/// A large table while rows of it were replaced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LargeFigures {
+    /// Rows in the table.
+    pub rows: u64,
+    /// Threads that read random rows meanwhile.
+    pub readers: usize,
+    /// Whether somebody kept reading from old snapshots.
+    pub long_reader: bool,
+    /// Whether the table has a second index.
+    pub index: bool,
+    /// The longest that the log's file was seen.
+    pub log_bytes_max: u64,
+    /// Written by the device for each row replaced, whoever wrote; absent where the system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_bytes_a_row: Option<f64>,
+    /// Rows read by all readers together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_per_second: Option<f64>,
+    /// Opening a copy with the log of the end, as a killed process would leave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening_seconds: Option<f64>,
 }
 
 /// What RocksDB counted while a benchmark ran and until everything written was in table files and
@@ -286,6 +314,7 @@ pub(crate) mod tests {
             others_cpu_cores: None,
             connections_peak: None,
             wal: None,
+            large: None,
         }
     }
 

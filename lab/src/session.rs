@@ -211,6 +211,11 @@ impl<'a> Session<'a> {
         (self.observe)(event);
     }
 
+    /// Tells how far a measurement is that is made elsewhere.
+    pub(crate) fn tell_running(&mut self, rows: usize, elapsed: Duration) {
+        self.tell(Event::Running { rows, elapsed });
+    }
+
     fn tell_finished(&mut self) {
         if let Some(measurement) = self.results.measurements.last() {
             (self.observe)(Event::Finished(measurement));

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::condition::Condition;
 use crate::engine::Engine;
+use crate::large::Keys;
 
 /// What is measured, and with which values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Setting {
 pub enum Task {
     /// Write rows.
     Write,
+    /// Replace random rows of a large table.
+    Large(Keys),
     /// Read and write single rows in turn.
     Mixed,
     /// Write single rows from many threads.
@@ -199,6 +202,7 @@ impl fmt::Display for Setting {
                     write!(f, ", {per_second:.0} arrivals/s ({:.0}%)", share * 100.0)?;
                 }
             }
+            Task::Large(keys) => write!(f, ", {} keys, batch {}", keys.name(), self.batch)?,
             Task::Wal(benchmark) => write!(f, ", {}", benchmark.name())?,
             Task::Web(load, queries) => write!(f, ", load {}", load.label(queries))?,
             Task::Mixed | Task::Threads => {}

@@ -72,7 +72,7 @@ const fn run(
 }
 
 /// In the order of the report.
-const RUNS: [Run; 17] = [
+const RUNS: [Run; 18] = [
     run("write-sqlite", "SQLite", On::Disk, &["write", "--in-flight=1,16,64,256,1000"]),
     run(
         "write-lmdb",
@@ -110,6 +110,7 @@ const RUNS: [Run; 17] = [
     run("mixed-sqlite", "SQLite", On::Disk, &["mixed", "--rows=200000", "--operations=400000"]),
     run("threads-sqlite", "SQLite", On::Disk, &["threads"]),
     run("load-sqlite", "SQLite", On::Disk, &["load", "--share=0.5,0.9"]),
+    run("large-sqlite", "SQLite", On::Disk, &["large", "--value-bytes=100", "--seconds-limit=8"]),
     run("web-sqlite", "SQLite", On::Disk, WEB),
     run("web-postgres", "PostgreSQL", On::Postgres(postgres::Kind::Single), WEB),
     run(
@@ -203,7 +204,9 @@ impl Run {
         let out = folder.join(self.name);
         let mut command = Command::new(program);
         command.args(self.arguments).args(["--repeat", &options.repeat.to_string()]);
-        if self.arguments.first() != Some(&"web") {
+        let has_own =
+            |argument: &&str| *argument == "web" || argument.starts_with("--seconds-limit");
+        if !self.arguments.iter().any(has_own) {
             command.args(["--seconds-limit", &options.seconds_limit.to_string()]);
         }
         if let Some(url) = url {

@@ -10,6 +10,7 @@ mod case;
 mod chart;
 mod export;
 mod html;
+mod large;
 mod load;
 pub mod markdown;
 mod mixed;
@@ -42,8 +43,8 @@ pub use chart::svg;
 pub const REPORT_FILE: &str = "report.html";
 
 /// The sections, in the order of their publication.
-const SPECS: [Spec; 6] =
-    [write::SPEC, mixed::SPEC, threads::SPEC, load::SPEC, web::SPEC, wal::SPEC];
+const SPECS: [Spec; 7] =
+    [write::SPEC, mixed::SPEC, threads::SPEC, load::SPEC, large::SPEC, web::SPEC, wal::SPEC];
 
 /// How an experiment is reported.
 struct Spec {

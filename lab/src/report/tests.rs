@@ -3,7 +3,7 @@
 use super::*;
 use crate::condition::Condition;
 use crate::engine::Engine;
-use crate::measurement::tests::example;
+use crate::measurement::{LargeFigures, tests::example};
 use crate::report::model::{Plot, Table};
 use crate::statistics::QUANTILES;
 
@@ -63,6 +63,25 @@ fn everything() -> Vec<Measurement> {
             records.push(open);
         }
     }
+    for (place, (condition, batch)) in
+        [(Condition::Wal, 1), (Condition::Wal, 1_000), (Condition::GroupcommitAsync, 1)]
+            .into_iter()
+            .enumerate()
+    {
+        let mut record = made_up("large", condition, 1e4 * (1 + place) as f64);
+        (record.batch, record.setting) = (batch, Some("uniform".to_owned()));
+        record.large = Some(LargeFigures {
+            rows: 10_000_000,
+            readers: 1,
+            long_reader: false,
+            index: false,
+            log_bytes_max: 1_234_567_890,
+            device_bytes_a_row: Some(12_345.6),
+            reads_per_second: Some(123_456.7),
+            opening_seconds: condition.is_async().then_some(1.23),
+        });
+        records.push(record);
+    }
     for condition in Condition::of_web(Engine::Sqlite) {
         let mut record = made_up("web", *condition, 100.0);
         record.setting = Some("at once".to_owned());
@@ -97,7 +116,7 @@ fn words(text: &str) -> String {
 #[test]
 fn the_three_renderers_say_the_same() {
     let report = Report::of(&runs(everything()));
-    assert_eq!(report.sections.len(), 5);
+    assert_eq!(report.sections.len(), 6);
     let shown = [
         words(&text::report(&report)),
         words(&markdown::report(&report, "Measured", "")),

@@ -1,6 +1,7 @@
-//! The mixed task and the threads experiment as a program runs them, with their records checked.
+//! The mixed task, the threads experiment and the large table as a program runs them, with their records checked.
 
 use groupcommit_lab::condition::Condition;
+use groupcommit_lab::large::LargeOptions;
 use groupcommit_lab::measurement::Results;
 use groupcommit_lab::mixed::MixedOptions;
 use groupcommit_lab::report::text;
@@ -52,4 +53,26 @@ fn threads_insert_every_document_once_under_each_condition() {
     }
     let text = text::run(&results);
     assert!(Condition::THREADS.iter().all(|condition| text.contains(condition.name())), "{text}");
+}
+
+#[test]
+fn a_large_table_is_written_read_and_checked_under_each_condition() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options: LargeOptions = parse(&format!(
+        "--rows 5000 --batch 50 --in-flight 20 --readers 1 --long-reader --index --seconds-limit 0.3 --repeat 1 \
+         --value-bytes 100 --out {}",
+        folder.path().display()
+    ))
+    .expect("parses");
+    let results = run(&[&options], |_| {}).expect("measures and verifies");
+    assert_eq!(results.measurements.len(), 2 * 3);
+    for measurement in &results.measurements {
+        let large = measurement.large.as_ref().expect("figures");
+        assert_eq!((large.rows, large.long_reader, large.index), (5_000, true, true));
+        assert!(measurement.rows > 0 && large.log_bytes_max > 0);
+        assert!(large.reads_per_second.is_some_and(|reads| reads > 0.0));
+        let is_grouped = measurement.condition.is_grouped();
+        assert_eq!(large.opening_seconds.is_some(), is_grouped);
+    }
+    assert!(text::run(&results).contains("Uniform keys, 5,000 rows in the table"));
 }
