@@ -126,12 +126,12 @@ impl Default for TokenLimits {
 
 /// An engine whose transactions can leave tokens; each method works inside one of them.
 pub trait KeepTokens: Engine {
-    /// Makes room for tokens where there is none yet.
+    /// Makes room for tokens where there is none yet; `false` where only opening the database can.
     ///
     /// # Errors
     ///
     /// The engine's.
-    fn create_tokens(tx: &mut Self::Transaction<'_>) -> Result<(), Cause>;
+    fn create_tokens(tx: &mut Self::Transaction<'_>) -> Result<bool, Cause>;
 
     /// What is kept under this id.
     ///
@@ -280,10 +280,8 @@ fn find<E: KeepTokens>(
     id: &[u8],
 ) -> Result<Option<TokenRecord>, Cause> {
     // The first of all tokens: there may be no room for them.
-    E::find_token(tx, id).or_else(|_| {
-        E::create_tokens(tx)?;
-        E::find_token(tx, id)
-    })
+    E::find_token(tx, id)
+        .or_else(|cause| if E::create_tokens(tx)? { E::find_token(tx, id) } else { Err(cause) })
 }
 
 fn keep<E: KeepTokens>(

@@ -63,8 +63,8 @@ pub type Unsettled = groupcommit_remote::Unsettled<MySql>;
 #[cfg(feature = "experiments")]
 pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Rejected, Settled, Stats, Submitter, Summary, Terms,
-    Ticket, Tickets, TrySubmitError, Unknown,
+    Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Settled, Stats, Submitter,
+    Summary, Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TrySubmitError, Unknown,
 };
 pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use mysql_async;

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use groupcommit_core::{Group, Settled};
-use groupcommit_remote::{Members, Protocol, Purpose, Setback, Unsettled};
+use groupcommit_remote::{Members, Protocol, Purpose, Setback, TokenSql, Unsettled};
 
 use crate::{
     Error, MySql,
@@ -47,6 +47,20 @@ type Writer = groupcommit_remote::Writer<MySql>;
 
 impl Protocol for MySql {
     const URL: &'static str = "mysql://user:password@host:port,host:port/database";
+
+    const TOKENS: TokenSql = TokenSql {
+        create: "CREATE TABLE IF NOT EXISTS _groupcommit_tokens (
+            number BIGINT AUTO_INCREMENT PRIMARY KEY,
+            id VARBINARY(255) NOT NULL UNIQUE,
+            fingerprint LONGBLOB NOT NULL,
+            result LONGBLOB NOT NULL,
+            created_unix_s BIGINT NOT NULL
+        ) ENGINE=InnoDB",
+        find: "SELECT fingerprint, result, created_unix_s FROM _groupcommit_tokens WHERE id = ?",
+        keep: "INSERT INTO _groupcommit_tokens (id, fingerprint, result, created_unix_s)
+            VALUES (?, ?, ?, ?)",
+        forget: "DELETE FROM _groupcommit_tokens WHERE number <= ?",
+    };
 
     type ServerError = mysql_async::Error;
     type Tls = Vec<Vec<u8>>;

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use groupcommit_core::{Group, Settled};
-use groupcommit_remote::{Members, Protocol, Purpose, Setback, Unsettled};
+use groupcommit_remote::{Members, Protocol, Purpose, Setback, TokenSql, Unsettled};
 
 use crate::{
     Error, Postgres,
@@ -43,6 +43,20 @@ type Writer = groupcommit_remote::Writer<Postgres>;
 
 impl Protocol for Postgres {
     const URL: &'static str = "postgres://user:password@host:port/database";
+
+    const TOKENS: TokenSql = TokenSql {
+        create: "CREATE TABLE IF NOT EXISTS _groupcommit_tokens (
+            number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id BYTEA NOT NULL UNIQUE,
+            fingerprint BYTEA NOT NULL,
+            result BYTEA NOT NULL,
+            created_unix_s BIGINT NOT NULL
+        )",
+        find: "SELECT fingerprint, result, created_unix_s FROM _groupcommit_tokens WHERE id = $1",
+        keep: "INSERT INTO _groupcommit_tokens (id, fingerprint, result, created_unix_s)
+            VALUES ($1, $2, $3, $4)",
+        forget: "DELETE FROM _groupcommit_tokens WHERE number <= $1",
+    };
 
     type ServerError = tokio_postgres::Error;
     type Tls = Arc<rustls::ClientConfig>;

@@ -27,6 +27,7 @@ mod rows;
 pub mod runtime;
 mod settle;
 mod sizes;
+mod tokens;
 mod transaction;
 mod trials;
 
@@ -42,5 +43,6 @@ pub use protocol::{Alone, Execution, Protocol, Purpose, Readers, RowSource};
 pub use rows::Rows;
 pub use settle::{Trouble, settle};
 pub use sizes::Sizes;
+pub use tokens::TokenSql;
 pub use transaction::Transaction;
 pub use trials::{Next, Obstacle, Trials};

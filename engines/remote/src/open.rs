@@ -4,11 +4,11 @@ use std::{fmt, time::Duration};
 
 #[cfg(feature = "experiments")]
 use groupcommit_core::Formation;
-use groupcommit_core::{Limits, Pipeline, Settings};
+use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 
 use crate::{
     Database, Error, Protocol, Purpose, Readers as _, Sizes, database::Inner, engine::Writer,
-    flusher::Flusher,
+    flusher::Flusher, tokens,
 };
 
 /// Options for opening a database.
@@ -19,6 +19,7 @@ pub struct Options<P: Protocol> {
     reconnect_timeout: Duration,
     settle_timeout: Duration,
     tls: Option<P::Tls>,
+    keeps_tokens: bool,
 }
 
 impl<P: Protocol> fmt::Debug for Options<P> {
@@ -44,6 +45,7 @@ impl<P: Protocol> Options<P> {
             reconnect_timeout: Duration::from_secs(10),
             settle_timeout: Duration::from_secs(30),
             tls: None,
+            keeps_tokens: false,
         }
     }
 
@@ -87,6 +89,16 @@ impl<P: Protocol> Options<P> {
         self
     }
 
+    /// Keeps tokens, so that transactions can take effect [once](groupcommit_core::Submitter::once), for
+    /// so long and so many of them. Opening creates the table `_groupcommit_tokens` where it is
+    /// missing. Without this, transactions with a token are rejected unless the table is there.
+    #[must_use]
+    pub fn tokens(mut self, limits: TokenLimits) -> Self {
+        self.settings.tokens = limits;
+        self.keeps_tokens = true;
+        self
+    }
+
     /// What TLS trusts, in place of the system's certificates and of what the URL says. To encrypt
     /// connections on the loopback too, ask for TLS in the URL.
     #[must_use]
@@ -116,7 +128,7 @@ impl<P: Protocol> Options<P> {
         }
         let settings = Settings { label: protocol.shown(), ..self.settings.clone() };
         let has_barrier = P::has_barrier(&session);
-        let writer = Writer {
+        let mut writer = Writer {
             flusher: Flusher::new(protocol.clone(), self.reconnect_timeout, has_barrier),
             protocol: protocol.clone(),
             session: Some(session),
@@ -125,6 +137,9 @@ impl<P: Protocol> Options<P> {
             settle_timeout: self.settle_timeout,
             sizes: Sizes::new(1),
         };
+        if self.keeps_tokens {
+            tokens::create(&mut writer)?;
+        }
         let readers = P::Readers::new(protocol.clone(), self.readers);
         let pipeline = Pipeline::new(writer, settings);
         let settle_timeout = self.settle_timeout;

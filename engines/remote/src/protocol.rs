@@ -11,7 +11,7 @@ use groupcommit_core::{Group, Settled};
 use groupcommit_statement::{Statement, StatementResult, Value};
 
 use crate::{
-    Error, Members, Unsettled,
+    Error, Members, TokenSql, Unsettled,
     engine::{Setback, Writer},
 };
 
@@ -30,6 +30,9 @@ pub enum Purpose {
 pub trait Protocol: Clone + Debug + Send + Sync + 'static {
     /// The form of a URL, for messages.
     const URL: &'static str;
+
+    /// How tokens are kept.
+    const TOKENS: TokenSql;
 
     /// The client's own error, which holds the server's.
     type ServerError: std::error::Error + Send + Sync + 'static;

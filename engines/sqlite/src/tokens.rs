@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension as _, params};
 use crate::{Transaction, engine::Writer};
 
 impl KeepTokens for Writer {
-    fn create_tokens(tx: &mut Transaction<'_>) -> Result<(), Cause> {
+    fn create_tokens(tx: &mut Transaction<'_>) -> Result<bool, Cause> {
         let sql = "CREATE TABLE IF NOT EXISTS main._groupcommit_tokens (
             number INTEGER PRIMARY KEY,
             id BLOB NOT NULL UNIQUE,
@@ -19,7 +19,7 @@ impl KeepTokens for Writer {
             result BLOB NOT NULL,
             created_unix_s INTEGER NOT NULL
         )";
-        tx.execute(sql, ()).map(drop).map_err(cause)
+        tx.execute(sql, ()).map(|_| true).map_err(cause)
     }
 
     fn find_token(tx: &mut Transaction<'_>, id: &[u8]) -> Result<Option<TokenRecord>, Cause> {

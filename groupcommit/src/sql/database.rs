@@ -7,7 +7,10 @@ use super::{
     StatementsTicket,
     speak::{Plan, Speak},
 };
-use crate::{Failure, Limits, Once, OnceError, Stats, Terms, Tickets, Token, TokenRecord, Unknown};
+use crate::{
+    Failure, Limits, Once, OnceError, Stats, Terms, Tickets, Token, TokenLimits, TokenRecord,
+    Unknown,
+};
 
 /// A database that speaks SQL, opened by a URL. Cheap to clone; clones are the same database.
 ///
@@ -57,6 +60,7 @@ macro_rules! with {
 pub struct Options {
     pub(super) limits: Option<Limits>,
     pub(super) readers: Option<usize>,
+    pub(super) tokens: Option<TokenLimits>,
 }
 
 impl Options {
@@ -72,6 +76,14 @@ impl Options {
     #[must_use]
     pub fn readers(mut self, connections: usize) -> Self {
         self.readers = Some(connections.max(1));
+        self
+    }
+
+    /// How long the tokens of [`transact_once`](Database::transact_once) are kept, and how many. A server
+    /// keeps them only where this is given: opening then creates the table `_groupcommit_tokens`.
+    #[must_use]
+    pub fn tokens(mut self, limits: TokenLimits) -> Self {
+        self.tokens = Some(limits);
         self
     }
 
@@ -277,8 +289,9 @@ impl Database {
 
     /// As [`transact_async`](Self::transact_async), but the transaction takes effect once however
     /// often it is submitted under `token`; see [`Submitter::once`](crate::Submitter::once). What
-    /// `encode` makes of its results is kept with the token. SQLite alone keeps tokens; elsewhere it is
-    /// [`NotRun::Unavailable`](crate::NotRun::Unavailable).
+    /// `encode` makes of its results is kept with the token. On a server it is
+    /// [`NotRun::Unavailable`](crate::NotRun::Unavailable) unless the database was opened with
+    /// [`Options::tokens`].
     ///
     /// # Errors
     ///

@@ -1,15 +1,17 @@
 //! A database on a server behind a URL: PostgreSQL and MySQL.
 
-use std::{error::Error as StdError, sync::Arc};
+use std::{convert::Infallible, error::Error as StdError, sync::Arc};
 
-use groupcommit_remote::{Database, Error as RemoteError, Exclusive, Protocol, Rows as RemoteRows};
+use groupcommit_remote::{
+    Database, Error as RemoteError, Exclusive, Protocol, Rows as RemoteRows, Transaction,
+};
 
 use super::{
     Error, Kind, Options, Rows, Settled, Statement, StatementResult, kind,
     rows::Inner,
-    speak::{Plan, Results, Speak},
+    speak::{OnceFailure, Plan, Results, Speak},
 };
-use crate::{Failure, Unknown};
+use crate::{Failure, NotRun, Once, Terms, Token, TokenRecord, Unknown};
 
 /// What is different from one protocol to the next.
 pub(super) trait Client: Protocol {
@@ -51,7 +53,10 @@ impl Client for groupcommit_mysql::MySql {
 }
 
 #[derive(Clone)]
-pub(super) struct Remote<P: Client>(Database<P>);
+pub(super) struct Remote<P: Client> {
+    database: Database<P>,
+    keeps_tokens: bool,
+}
 
 impl<P: Client> Remote<P> {
     pub(super) fn connect(url: &str, options: &Options) -> Result<Self, Error> {
@@ -62,7 +67,11 @@ impl<P: Client> Remote<P> {
         if let Some(readers) = options.readers {
             settings = settings.readers(readers);
         }
-        settings.open(url).map(Self).map_err(Error::from_engine)
+        if let Some(limits) = options.tokens {
+            settings = settings.tokens(limits);
+        }
+        let database = settings.open(url).map_err(Error::from_engine)?;
+        Ok(Self { database, keeps_tokens: options.tokens.is_some() })
     }
 }
 
@@ -70,7 +79,7 @@ impl<P: Client> Speak for Remote<P> {
     type Submit = Database<P>;
 
     fn database(&self) -> &Database<P> {
-        &self.0
+        &self.database
     }
 
     fn plan(statements: Vec<Statement>) -> impl Plan<Self> {
@@ -78,45 +87,76 @@ impl<P: Client> Speak for Remote<P> {
         move |tx| tx.plan(&statements).map_err(Error::from_engine)
     }
 
+    async fn transact_once(
+        &self,
+        terms: Terms,
+        token: Token,
+        statements: Vec<Statement>,
+        encode: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
+    ) -> Result<Once, OnceFailure<Error>> {
+        if !self.keeps_tokens {
+            return Err(no_tokens());
+        }
+        let run = move |tx: &mut Transaction<'_, P>| {
+            let results = tx.run(&statements).map_err(Error::from_engine)?;
+            Ok(encode(&results))
+        };
+        self.database.with(terms).transact_async(self.database.once(token, run)).await
+    }
+
+    async fn outcome_of(&self, id: &[u8]) -> Result<Option<TokenRecord>, OnceFailure<Infallible>> {
+        if !self.keeps_tokens {
+            return Err(no_tokens());
+        }
+        self.database.outcome_of_async(id).await
+    }
+
     fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
-        self.0.read(read).map_err(Error::from_failure)
+        self.database.read(read).map_err(Error::from_failure)
     }
 
     async fn read_async(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
-        self.0.read_async(read).await.map_err(Error::from_failure)
+        self.database.read_async(read).await.map_err(Error::from_failure)
     }
 
     async fn read_rows(&self, read: &Statement) -> Result<Rows, Failure<Error>> {
-        let rows = self.0.read_rows(read).await.map_err(Error::from_failure)?;
+        let rows = self.database.read_rows(read).await.map_err(Error::from_failure)?;
         Ok(Rows::new(P::rows(rows)))
     }
 
     fn read_durable(&self, read: &Statement) -> Result<StatementResult, Failure<Error>> {
-        self.0.read_durable(read).map_err(Error::from_failure)
+        self.database.read_durable(read).map_err(Error::from_failure)
     }
 
     fn exclusive(&self, statements: Vec<Statement>) -> Result<Results, Failure<Error>> {
         let run = move |alone: &mut Exclusive<P>| {
             statements.iter().map(|statement| alone.run(statement)).collect()
         };
-        self.0.exclusive::<Results, RemoteError<P>, _>(run).map_err(Error::from_failure)
+        self.database.exclusive::<Results, RemoteError<P>, _>(run).map_err(Error::from_failure)
     }
 
     fn resolve(&self, unknown: &Unknown) -> Result<Option<Settled>, Error> {
-        self.0.resolve(unknown).map_err(Error::from_engine)
+        self.database.resolve(unknown).map_err(Error::from_engine)
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.0.warnings().iter().map(ToString::to_string).collect()
+        self.database.warnings().iter().map(ToString::to_string).collect()
     }
 
     fn flush(&self) -> Result<(), Failure<Error>> {
-        self.0.flush().map_err(Error::from_failure)
+        self.database.flush().map_err(Error::from_failure)
     }
 
     fn close(&self) -> Result<(), Error> {
-        self.0.close().map_err(Error::from_engine)
+        self.database.close().map_err(Error::from_engine)
     }
+}
+
+fn no_tokens<E>() -> OnceFailure<E> {
+    let message = "to keep tokens on a server, open the database with `Options::tokens`";
+    Failure::NotRun(NotRun::Unavailable(Arc::from(Box::<dyn StdError + Send + Sync>::from(
+        message,
+    ))))
 }
 
 /// The kind and the code of an error of the protocol's engine or client.

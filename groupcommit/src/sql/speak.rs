@@ -1,11 +1,9 @@
 //! What an engine has to say for itself to be opened by a URL: as little as can be.
 
-use std::{convert::Infallible, error::Error as StdError, future::Future, sync::Arc};
+use std::{convert::Infallible, future::Future};
 
 use super::{Error, Rows, Settled, Statement, StatementResult};
-use crate::{
-    Failure, NotRun, Once, OnceError, Submit, Terms, Token, TokenRecord, TransactionOf, Unknown,
-};
+use crate::{Failure, Once, OnceError, Submit, Terms, Token, TokenRecord, TransactionOf, Unknown};
 
 /// What the statements of a transaction came to.
 pub(super) type Results = Vec<StatementResult>;
@@ -24,13 +22,6 @@ impl<S: Speak, F> Plan<S> for F where
 /// Why a transaction with a token is not committed.
 pub(super) type OnceFailure<E> = Failure<OnceError<E>>;
 
-fn no_tokens<E>() -> OnceFailure<E> {
-    let message = "tokens are kept on SQLite only";
-    Failure::NotRun(NotRun::Unavailable(Arc::from(Box::<dyn StdError + Send + Sync>::from(
-        message,
-    ))))
-}
-
 /// One engine behind [`Database`](super::Database).
 pub(super) trait Speak: Clone + Send + Sync + 'static {
     /// Its database.
@@ -44,21 +35,17 @@ pub(super) trait Speak: Clone + Send + Sync + 'static {
     /// A transaction with a token, where the engine keeps them.
     fn transact_once(
         &self,
-        _: Terms,
-        _: Token,
-        _: Vec<Statement>,
-        _: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
-    ) -> impl Future<Output = Result<Once, OnceFailure<Error>>> + Send {
-        async { Err(no_tokens()) }
-    }
+        terms: Terms,
+        token: Token,
+        statements: Vec<Statement>,
+        encode: impl Fn(&[StatementResult]) -> Vec<u8> + Send + 'static,
+    ) -> impl Future<Output = Result<Once, OnceFailure<Error>>> + Send;
 
     /// What became of the transaction with the token of this id.
     fn outcome_of(
         &self,
-        _: &[u8],
-    ) -> impl Future<Output = Result<Option<TokenRecord>, OnceFailure<Infallible>>> + Send {
-        async { Err(no_tokens()) }
-    }
+        id: &[u8],
+    ) -> impl Future<Output = Result<Option<TokenRecord>, OnceFailure<Infallible>>> + Send;
 
     fn read(&self, read: &Statement) -> Result<StatementResult, Failure<Error>>;
 

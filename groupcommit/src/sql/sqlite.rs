@@ -50,6 +50,9 @@ impl Sqlite {
         if let Some(limits) = options.limits {
             settings = settings.limits(limits);
         }
+        if let Some(limits) = options.tokens {
+            settings = settings.tokens(limits);
+        }
         if let Some(timeout) = url.busy_timeout {
             settings = settings.busy_timeout(timeout);
         }

@@ -11,4 +11,5 @@ mod connecting;
 mod errors;
 mod places;
 mod reading;
+mod tokens;
 mod transactions;

@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 
 use groupcommit::{
-    Failure, NotRun, Once, OnceError, Rejected, Terms, Token,
-    sql::{Statement, StatementResult, Value},
+    Failure, NotRun, Terms,
+    sql::{Statement, Value},
 };
 
 use crate::places::{Place, on_every_engine};
@@ -16,7 +16,6 @@ on_every_engine!(
     every_way_of_submitting_does,
     what_runs_alone_commits_by_itself,
     a_closed_database_runs_nothing,
-    a_transaction_with_a_token_takes_effect_once,
 );
 
 fn statements_commit_together(place: &Place) {
@@ -127,25 +126,4 @@ fn a_closed_database_runs_nothing(place: &Place) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let refused = runtime.block_on(place.db.read_async(&Statement::new("SELECT 1", [])));
     assert!(matches!(refused, Err(Failure::NotRun(NotRun::Closed))), "{refused:?}");
-}
-
-fn a_transaction_with_a_token_takes_effect_once(place: &Place) {
-    place.table();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let transact = |fingerprint: &str| {
-        let token = Token::new(b"a".as_slice(), fingerprint.as_bytes());
-        let encode = |results: &[StatementResult]| results[0].rows_affected.to_string().into();
-        runtime.block_on(place.db.transact_once(token, vec![place.insert(1)], encode))
-    };
-    if place.engine.name() != "sqlite" {
-        assert!(matches!(transact("x"), Err(Failure::NotRun(NotRun::Unavailable(_)))));
-        return;
-    }
-    for is_repeated in [false, true] {
-        assert_eq!(transact("x").unwrap(), Once { result: b"1".to_vec(), is_repeated });
-    }
-    let refused = transact("y");
-    assert!(matches!(refused, Err(Failure::Rejected(Rejected::Caller(OnceError::Reused)))));
-    let record = runtime.block_on(place.db.outcome_of(b"a")).unwrap().unwrap();
-    assert_eq!((record.result, place.ids()), (b"1".to_vec(), vec![1]));
 }
