@@ -122,6 +122,7 @@ impl Engine for Writer {
             tx: Transaction::new(&self.connection, &self.guard, &self.own),
             guard: &self.guard,
             ground: &self.ground,
+            log: &self.log,
         };
         execution.execute_all(group, &mut self.open)?;
         drop(execution);
@@ -230,6 +231,7 @@ struct Execution<'g> {
     tx: Transaction<'g>,
     guard: &'g Guard,
     ground: &'g Ground,
+    log: &'g Log,
 }
 
 impl<'g> Execution<'g> {
@@ -496,8 +498,11 @@ impl<'g> Execution<'g> {
         let since =
             self.ground.in_vain_ns.get().map_or_else(|| self.guard.now_ns(), |(since, _)| since);
         let began = self.connection().busy_timeout(patience).and_then(|()| self.tx.begin());
-        if began.is_ok() && uninterrupted(|| self.look_for_virtual_tables()).is_err() {
-            self.guard.set_virtual_tables(true);
+        if began.is_ok() {
+            if uninterrupted(|| self.look_for_virtual_tables()).is_err() {
+                self.guard.set_virtual_tables(true);
+            }
+            self.log.extend();
         }
         self.ground.in_vain_ns.set(began.is_err().then(|| (since, self.guard.now_ns())));
         began.map_err(|source| {

@@ -19,10 +19,14 @@
 use std::{
     fs::{File, OpenOptions},
     io,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
@@ -32,12 +36,21 @@ use groupcommit_medium::{Identity, folder_of, sync_folder_of};
 
 use crate::{Error, recovery};
 
+/// Bytes by which the log is made longer ahead, at most: into what is there already, a flush writes in half
+/// the time that it takes to write into what it has to add.
+const AHEAD_MAX: u64 = 256 << 10;
+
+/// Bytes that a group adds, from which on it is not worth it: they would all be written twice.
+const GROUP_MAX: u64 = 64 << 10;
+
 /// The write-ahead log of one database, open for flushing.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
     place: Place,
     database: Place,
+    /// Its length when a group last began.
+    length: AtomicU64,
     /// Zero, but in experiments.
     flush_delay: Duration,
     /// Neither a sync of the log nor a checkpoint has failed. Locked while a sync is under way.
@@ -97,6 +110,7 @@ impl Log {
             file,
             place: Place { path, identity },
             database,
+            length: AtomicU64::new(0),
             flush_delay,
             is_sound: Mutex::new(true),
             is_closed: AtomicBool::new(false),
@@ -173,6 +187,21 @@ impl Log {
     /// The writing connection is about to be closed, by which SQLite may delete the log.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, SeqCst);
+    }
+
+    /// When groups have made the log longer: adds zeros behind it, which SQLite takes for its end and
+    /// overwrites. The write lock must be held, so that nobody else appends.
+    pub(crate) fn extend(&self) {
+        let length = self.bytes();
+        let before = self.length.swap(length, Relaxed);
+        if length <= before || length - before > GROUP_MAX {
+            return;
+        }
+        let zeros = vec![0; usize::try_from(length.min(AHEAD_MAX)).unwrap_or(0)];
+        // Where there is no room, the next group meets that itself.
+        if self.file.write_all_at(&zeros, length).is_ok() {
+            self.length.store(length + zeros.len() as u64, Relaxed);
+        }
     }
 
     /// Size of the log's file in bytes.
@@ -422,6 +451,40 @@ mod tests {
             assert_eq!(count(), rows);
             assert_eq!(syncs(), before + 1, "there was nothing new");
         }
+    }
+
+    #[test]
+    fn the_log_is_longer_than_what_is_in_it_and_recovered_up_to_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let db = with_table(&path);
+        let mut lengths = std::collections::BTreeSet::new();
+        for id in 0..50 {
+            db.transact(move |tx| tx.execute("INSERT INTO t VALUES (?1)", [id])).unwrap();
+            lengths.insert(db.wal().bytes);
+        }
+        let written = 32 + db.wal().frames * (24 + 4096);
+        assert!(db.wal().bytes > written + 4096, "{:?}", db.wal());
+        assert!(lengths.len() < 12, "it grew with nearly every commit: {lengths:?}");
+
+        let killed = folder.path().join("killed.db");
+        for end in ["db", "db-wal"] {
+            std::fs::copy(path.with_extension(end), killed.with_extension(end)).unwrap();
+        }
+        assert_eq!(ids(&Database::open(&killed).unwrap()), (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_log_that_large_groups_fill_is_not_made_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = with_table(&folder.path().join("app.db"));
+        db.transact(|tx| tx.execute("CREATE TABLE large (v)", ())).unwrap();
+        for _ in 0..5 {
+            db.transact(|tx| tx.execute("INSERT INTO large VALUES (zeroblob(100000))", ()))
+                .unwrap();
+        }
+        db.transact(|tx| tx.execute("INSERT INTO t VALUES (1)", ())).unwrap();
+        assert_eq!(db.wal().bytes, 32 + db.wal().frames * (24 + 4096));
     }
 
     /// Whoever closes the database may see the log go before a flush of somebody else has looked.
