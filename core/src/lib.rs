@@ -36,6 +36,7 @@ mod sync;
 mod terms;
 mod ticket;
 mod tickets;
+mod tokens;
 mod waits;
 
 pub use admission::Limits;
@@ -46,7 +47,7 @@ pub use formation::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MA
 pub use group::Group;
 #[cfg(feature = "experiments")]
 pub use hold::Formation;
-pub use once::{KeepTokens, Once, OnceError, Token, TokenLimits, TokenRecord};
+pub use once::{KeepTokens, Once, OnceError};
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Settled, Unknown};
 pub use park::{block_on, sleep, while_blocked};
 pub use pipeline::{Pipeline, Settings};
@@ -56,3 +57,4 @@ pub use submit::{Submit, Submitter, TransactionOf};
 pub use terms::{Terms, TrySubmitError};
 pub use ticket::Ticket;
 pub use tickets::Tickets;
+pub use tokens::{Token, TokenLimits, TokenRecord};

@@ -10,58 +10,20 @@
 //! 2. A token is kept for [`TokenLimits::lifetime`] at least. Where there is no room for another, the
 //!    transaction is rejected; no younger token is given up for it.
 
-use std::{convert::Infallible, error::Error, fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, error::Error, fmt, sync::Arc};
 
 use crate::{
     Engine,
     outcome::{Cause, Failure},
     submit::Submitter,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::Ordering,
     terms::Terms,
     ticket::Ticket,
+    tokens::{Token, TokenLimits, TokenRecord},
 };
 
 /// Number of transactions with a token between two removals of old tokens; a removal takes up to twice as many.
 const CLEANED_EVERY: u64 = 1_024;
-
-/// What tells a transaction from all others, chosen by the caller.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Token {
-    id: Arc<[u8]>,
-    fingerprint: Arc<[u8]>,
-}
-
-impl Token {
-    /// A token whose `id` belongs to one transaction alone, such as a random number of 128 bits.
-    /// `fingerprint` is what the caller asks of the transaction, or a hash of it: under the same id,
-    /// another fingerprint is an error instead of a repetition.
-    pub fn new(id: impl Into<Arc<[u8]>>, fingerprint: impl Into<Arc<[u8]>>) -> Self {
-        Self { id: id.into(), fingerprint: fingerprint.into() }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn id(&self) -> &[u8] {
-        &self.id
-    }
-
-    /// What was asked under it.
-    #[must_use]
-    pub fn fingerprint(&self) -> &[u8] {
-        &self.fingerprint
-    }
-}
-
-/// What a transaction left with its token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenRecord {
-    /// Its token.
-    pub token: Token,
-    /// What its closure returned.
-    pub result: Vec<u8>,
-    /// When it ran, in seconds since 1970.
-    pub created_unix_s: u64,
-}
 
 /// What a transaction with a token came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,22 +70,6 @@ impl<X: fmt::Debug + fmt::Display> Error for OnceError<X> {
     }
 }
 
-/// How long tokens are kept, and how many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenLimits {
-    /// For how long a repetition is recognised, at least.
-    pub lifetime: Duration,
-    /// The most tokens that are kept.
-    pub tokens: u64,
-}
-
-impl Default for TokenLimits {
-    /// 24 hours, and 10,000,000 tokens.
-    fn default() -> Self {
-        Self { lifetime: Duration::from_hours(24), tokens: 10_000_000 }
-    }
-}
-
 /// An engine whose transactions can leave tokens; each method works inside one of them.
 pub trait KeepTokens: Engine {
     /// Makes room for tokens where there is none yet; `false` where only opening the database can.
@@ -163,25 +109,6 @@ pub trait KeepTokens: Engine {
     ) -> Result<(), Cause>;
 }
 
-/// What a pipeline knows of its tokens.
-#[derive(Debug)]
-pub(crate) struct Tokens {
-    limits: TokenLimits,
-    submitted: AtomicU64,
-}
-
-impl Tokens {
-    pub(crate) fn new(limits: TokenLimits) -> Self {
-        Self { limits, submitted: AtomicU64::new(0) }
-    }
-}
-
-impl TokenLimits {
-    fn expired_unix_s(self, now_unix_s: u64) -> u64 {
-        now_unix_s.saturating_sub(self.lifetime.as_secs())
-    }
-}
-
 impl<E: KeepTokens> Submitter<E> {
     /// `transaction`, to be submitted in any of the ways there are, that takes effect once however
     /// often it is submitted under `token`.
@@ -215,7 +142,7 @@ impl<E: KeepTokens> Submitter<E> {
         let (limits, clock) = (self.shared.tokens.limits, self.shared.clock.clone());
         move |tx| {
             if let Some(kept) = find::<E>(tx, token.id()).map_err(OnceError::Engine)? {
-                let is_same = kept.token.fingerprint == token.fingerprint;
+                let is_same = kept.token.fingerprint() == token.fingerprint();
                 let once = Once { result: kept.result, is_repeated: true };
                 return if is_same { Ok(once) } else { Err(OnceError::Reused) };
             }

@@ -28,7 +28,6 @@ use crate::{
     cell::{Body, Cell},
     clock::{Clock, SystemClock},
     hold::Formation,
-    once::{TokenLimits, Tokens},
     outcome::{Cause, Failure, NotRun},
     pool::{SharedPool, Spawn},
     shared::Shared,
@@ -37,6 +36,7 @@ use crate::{
     submit::Submitter,
     sync::{Condvar, Mutex, lock},
     terms::Terms,
+    tokens::{TokenLimits, Tokens},
     waits,
 };
 

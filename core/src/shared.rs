@@ -9,7 +9,6 @@ use crate::{
     cell::{Body, Callback, Cell, Decision, Entry, Waits},
     clock::Clock,
     fate::{Decided, Fate},
-    once::Tokens,
     outcome::{Failure, NotRun},
     park,
     pool::Spawn,
@@ -19,6 +18,7 @@ use crate::{
     sync::{Condvar, Mutex, lock, mpsc},
     terms::Terms,
     ticket::Ticket,
+    tokens::Tokens,
     waits,
 };
 

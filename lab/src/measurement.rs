@@ -213,6 +213,24 @@ impl Measurement {
     pub fn is_reference_of_threads(&self) -> bool {
         self.engine.parse().is_ok_and(|engine| self.condition.is_reference_of_threads(engine))
     }
+
+    /// Reads and writes of the mixed task; the rows elsewhere.
+    #[must_use]
+    pub fn operations(&self) -> f64 {
+        self.operations.unwrap_or(self.rows).max(1) as f64
+    }
+
+    /// Wall-clock microseconds per operation.
+    #[must_use]
+    pub fn wall_us(&self) -> f64 {
+        self.seconds * 1e6 / self.operations()
+    }
+
+    /// CPU microseconds per operation, user and system.
+    #[must_use]
+    pub fn cpu_us(&self) -> f64 {
+        (self.cpu_user_seconds + self.cpu_system_seconds) * 1e6 / self.operations()
+    }
 }
 
 impl Results {

@@ -13,13 +13,14 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::{
-    error::Refusal,
-    http::Body,
+    error::{Failed, Refusal},
     memory::Memory,
     program::Program,
     protocol::{CursorEntry, CursorHead, CursorRequest},
+    response::Body,
     run,
-    server::{Failed, Hold, Server},
+    server::Server,
+    slot::Hold,
 };
 
 /// Bytes that are gathered before they are sent, if more is there at once.

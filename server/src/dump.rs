@@ -16,7 +16,7 @@ use hyper::{
 };
 use tokio::sync::mpsc;
 
-use crate::{http::Body, server::Server};
+use crate::{response::Body, server::Server};
 
 /// Bytes that are gathered before they are sent.
 const CHUNK_BYTES: usize = 64 << 10;

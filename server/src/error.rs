@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
-use groupcommit::sqlite::{
-    code_name,
-    rusqlite::{self, ErrorCode},
+use groupcommit::{
+    Unknown,
+    sqlite::{
+        code_name,
+        rusqlite::{self, ErrorCode},
+    },
 };
 use hyper::StatusCode;
 use serde::Serialize;
@@ -91,4 +94,59 @@ impl Refusal {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message);
         Self { may_retry: true, ..refusal }
     }
+}
+
+/// Why a program has no outcomes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Failed {
+    /// The request is answered with this error.
+    Request(SqlError),
+    /// It had no effect and may be sent again.
+    NotRun(String),
+    /// It may or may not have had its effect.
+    Unknown(String),
+}
+
+impl Failed {
+    /// What the client is told if nothing of its HTTP request has happened before.
+    pub(crate) fn into_refusal(self) -> Result<SqlError, Refusal> {
+        match self {
+            Self::Request(error) => Ok(error),
+            Self::NotRun(message) => Err(Refusal::not_run("NOT_RUN", message)),
+            Self::Unknown(message) => {
+                Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "OUTCOME_UNKNOWN", message))
+            }
+        }
+    }
+
+    /// The status that refuses a whole HTTP request.
+    pub(crate) fn refusal(self) -> Refusal {
+        self.into_refusal()
+            .map_or_else(|refusal| refusal, |error| Refusal::bad_request(error.code, error.message))
+    }
+
+    pub(crate) fn unknown(unknown: &Unknown) -> Self {
+        let cause = explain(&**unknown.cause());
+        Self::Unknown(format!("the commit or its flush could not be confirmed: {cause}"))
+    }
+
+    /// The same as an error in a response, where other requests of it have been answered.
+    pub(crate) fn into_error(self) -> SqlError {
+        match self {
+            Self::Request(error) => error,
+            Self::NotRun(message) => SqlError::new("NOT_RUN", message),
+            Self::Unknown(message) => SqlError::new("OUTCOME_UNKNOWN", message),
+        }
+    }
+}
+
+/// An error with everything that caused it.
+pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
 }

@@ -1,34 +1,31 @@
-//! HTTP: routes, bodies, and what errors look like.
+//! HTTP: routes, and the bodies of requests.
 
-use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use http_body_util::BodyExt as _;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body as _, Incoming},
-    header::{self, HeaderValue},
+    header,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     cursor, dump, encode,
-    error::{Refusal, SqlError},
+    error::{Failed, Refusal, SqlError},
     idempotency,
-    listen::Place,
     memory::Memory,
     pipeline,
     program::{Program, StoredSql},
     protocol::{
         Answer, PipelineRequest, PipelineResponse, RequestType, Response as Told, V1Request,
     },
-    server::{Failed, Server},
+    response::{Body, encoded, json, refuse, text},
+    server::{Place, Server},
     streams::Stream,
     websocket,
 };
-
-/// The body of a response.
-pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Answers one HTTP request.
 pub(crate) async fn answer(
@@ -241,54 +238,6 @@ fn is_local(host: &str) -> bool {
     };
     let name = name.trim_start_matches('[').trim_end_matches(']');
     name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
-}
-
-fn refuse(refusal: Refusal) -> Response<Body> {
-    #[derive(Serialize)]
-    struct Refused<'a> {
-        // Clients look for one or the other.
-        error: &'a str,
-        message: &'a str,
-        code: &'a str,
-    }
-    let Refusal { status, code, message, may_retry } = refusal;
-    let body = Refused { error: &message, message: &message, code };
-    let mut response = json_bytes(status, serde_json::to_vec(&body).unwrap_or_default().into());
-    if may_retry {
-        let seconds = HeaderValue::from(RETRY_AFTER.as_secs());
-        response.headers_mut().insert(header::RETRY_AFTER, seconds);
-    }
-    response
-}
-
-/// When a client should send again what was not run.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// A response whose rows take `memory`.
-fn json(memory: Memory, body: &impl Serialize) -> Result<Response<Body>, Refusal> {
-    encoded(memory, serde_json::to_vec(body))
-}
-
-fn encoded(memory: Memory, body: serde_json::Result<Vec<u8>>) -> Result<Response<Body>, Refusal> {
-    let bytes = body.map_err(|error| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
-    })?;
-    Ok(json_bytes(StatusCode::OK, memory.hold(bytes)))
-}
-
-pub(crate) fn json_bytes(status: StatusCode, bytes: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(bytes).boxed_unsync());
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-fn text(body: &'static str) -> Response<Body> {
-    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())).boxed_unsync());
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
 }
 
 #[cfg(test)]

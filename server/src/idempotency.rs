@@ -8,10 +8,7 @@
 //! All of it is one transaction, so a crash leaves the write and the key, or neither. Keys are tokens of
 //! the database (`Token`), which says for how long they are kept.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
 use groupcommit::{Failure, OnceError, Rejected, Terms, Token, sqlite::Transaction};
 use hyper::{
@@ -22,14 +19,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     encode,
-    error::{Refusal, SqlError},
-    http::{self, Body},
+    error::{Failed, Refusal, SqlError, explain},
     memory::Memory,
     pipeline::{self, NoResponse},
     program::{Program, StoredSql},
     protocol::{Answer, PipelineRequest, PipelineResponse, Request, RequestType, Response as Told},
+    response::{Body, json_bytes},
     run::{self, Room, Stop},
-    server::{Failed, Server, explain},
+    running::Running,
+    server::Server,
     streams,
 };
 
@@ -51,38 +49,6 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
         return Err(Refusal::bad_request("IDEMPOTENCY_KEY_INVALID", message));
     }
     Ok(Some(key.to_owned()))
-}
-
-/// The keys whose requests are running.
-#[derive(Debug, Default)]
-pub(crate) struct Keys(Mutex<HashSet<String>>);
-
-impl Keys {
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// While it lives, no other request with its key runs.
-struct Running<'a> {
-    keys: &'a Keys,
-    key: String,
-}
-
-impl<'a> Running<'a> {
-    fn begin(keys: &'a Keys, key: String) -> Result<Self, Refusal> {
-        if keys.lock().insert(key.clone()) {
-            return Ok(Self { keys, key });
-        }
-        let message = "a request with this key is running; send it again when that has ended";
-        Err(Refusal::new(StatusCode::CONFLICT, "IDEMPOTENCY_KEY_IN_USE", message))
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.keys.lock().remove(&self.key);
-    }
 }
 
 /// A request of the pipeline, as far as it is known before anything runs.
@@ -110,8 +76,7 @@ pub(crate) async fn respond(
     let once = server.database.once(token, run);
     match server.submit(terms, once).map_err(Failed::refusal)?.await {
         Ok(once) => {
-            let mut response =
-                http::json_bytes(StatusCode::OK, server.memory.none().hold(once.result));
+            let mut response = json_bytes(StatusCode::OK, server.memory.none().hold(once.result));
             if once.is_repeated {
                 let yes = HeaderValue::from_static("true");
                 response.headers_mut().insert("idempotency-replayed", yes);

@@ -7,10 +7,14 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, ToSocketAddrs},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
 };
 
-use crate::{Options, http, patient::Patient, server::Server};
+use crate::{
+    Options, http,
+    patient::Patient,
+    server::{Place, Server},
+};
 
 /// How long a connection may idle between two requests: longer than clients keep theirs.
 const KEEP_ALIVE: Duration = Duration::from_mins(2);
@@ -106,7 +110,3 @@ impl Serving {
         server.streams.close_all();
     }
 }
-
-/// One of the connections that a server serves at once.
-#[derive(Debug, Clone)]
-pub(crate) struct Place(#[expect(dead_code, reason = "held, not read")] Arc<OwnedSemaphorePermit>);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    error::{Refusal, SqlError},
+    error::{Failed, Refusal, SqlError},
     program::{self, Program, StoredSql},
     protocol::{Answer, BatchResult, Request, RequestType, Response, StmtResult},
     run::{Outcome, Room},
-    server::{Failed, Hold, Server},
+    server::Server,
+    slot::Hold,
     sql,
     streams::{self, Stream},
 };

@@ -15,11 +15,10 @@ use groupcommit::sqlite::{
 };
 
 use crate::{
-    error::{SqlError, is_denied},
+    error::{Failed, SqlError, is_denied},
     memory::Memory,
     program::{Args, Condition, Program, Statement},
     protocol::{Col, CursorEntry, Description, Param, StmtResult},
-    server::Failed,
     sql::Kind,
     value::{Decimal, Value},
 };

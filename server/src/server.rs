@@ -9,24 +9,24 @@ use std::{
 };
 
 use groupcommit::{
-    Failure, Rejected, Terms, Ticket, Unknown,
+    Failure, Rejected, Terms, Ticket,
     sqlite::{Database, Transaction, rusqlite},
 };
 use tokio::{
     runtime::Handle,
-    sync::{Semaphore, mpsc, oneshot, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
 };
 
 use crate::{
     Options,
-    error::{Refusal, SqlError},
-    idempotency::Keys,
+    error::{Failed, SqlError, explain},
     interrupt::{Interrupt, InterruptOnDrop},
     memory::Memory,
     program::Program,
     protocol::{CursorEntry, Description},
     run::{self, Alone, Room, Run, Stop},
-    slot::{Patience, Reply, Slot},
+    running::Keys,
+    slot::{Hold, Patience, Reply, Slot},
     streams::Streams,
 };
 
@@ -72,62 +72,11 @@ fn leave_the_runtime_to_others() -> bool {
     has_others
 }
 
-/// Why a program has no outcomes.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Failed {
-    /// The request is answered with this error.
-    Request(SqlError),
-    /// It had no effect and may be sent again.
-    NotRun(String),
-    /// It may or may not have had its effect.
-    Unknown(String),
-}
-
-impl Failed {
-    /// What the client is told if nothing of its HTTP request has happened before.
-    pub(crate) fn into_refusal(self) -> Result<SqlError, Refusal> {
-        match self {
-            Self::Request(error) => Ok(error),
-            Self::NotRun(message) => Err(Refusal::not_run("NOT_RUN", message)),
-            Self::Unknown(message) => Err(Refusal::new(
-                hyper::StatusCode::INTERNAL_SERVER_ERROR,
-                "OUTCOME_UNKNOWN",
-                message,
-            )),
-        }
-    }
-
-    /// The status that refuses a whole HTTP request.
-    pub(crate) fn refusal(self) -> Refusal {
-        self.into_refusal()
-            .map_or_else(|refusal| refusal, |error| Refusal::bad_request(error.code, error.message))
-    }
-
-    pub(crate) fn unknown(unknown: &Unknown) -> Self {
-        let cause = explain(&**unknown.cause());
-        Self::Unknown(format!("the commit or its flush could not be confirmed: {cause}"))
-    }
-
-    /// The same as an error in a response, where other requests of it have been answered.
-    pub(crate) fn into_error(self) -> SqlError {
-        match self {
-            Self::Request(error) => error,
-            Self::NotRun(message) => SqlError::new("NOT_RUN", message),
-            Self::Unknown(message) => SqlError::new("OUTCOME_UNKNOWN", message),
-        }
-    }
-}
-
-/// The transaction of a stream.
-#[derive(Debug, Default)]
-pub(crate) enum Hold {
-    /// None is open.
-    #[default]
-    None,
-    Open(Slot),
-    /// It ended without its client: nothing runs on the stream any more.
-    Lost(SqlError),
-}
+/// One of the connections that a server serves at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Place(
+    #[expect(dead_code, reason = "held, not read")] pub(crate) Arc<OwnedSemaphorePermit>,
+);
 
 impl Server {
     pub(crate) fn new(database: Database, options: Options, is_local: bool) -> Self {
@@ -408,33 +357,12 @@ impl Drop for Answering<'_> {
     }
 }
 
-impl Hold {
-    /// What is left of a stream whose slot failed as a whole.
-    fn after(failed: &Failed) -> Self {
-        match failed {
-            Failed::NotRun(_) => Self::None,
-            Failed::Request(_) | Failed::Unknown(_) => Self::Lost(failed.clone().into_error()),
-        }
-    }
-}
-
 fn too_slow(limit: Duration) -> SqlError {
     SqlError::new("SQLITE_INTERRUPT", format!("the read found nothing for {limit:?}"))
 }
 
 fn internal(message: &str) -> SqlError {
     SqlError::new("INTERNAL", format!("the server failed to run it: {message}"))
-}
-
-/// An error with everything that caused it.
-pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text = format!("{text}: {deeper}");
-        cause = deeper.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -31,11 +31,10 @@ use tokio::{
 };
 
 use crate::{
-    error::SqlError,
+    error::{Failed, SqlError},
     interrupt::Interrupt,
     protocol::Description,
     run::{self, Alone, Progress, Run},
-    server::Failed,
 };
 
 /// How long a transaction may last.
@@ -216,5 +215,26 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// The transaction of a stream.
+#[derive(Debug, Default)]
+pub(crate) enum Hold {
+    /// None is open.
+    #[default]
+    None,
+    Open(Slot),
+    /// It ended without its client: nothing runs on the stream any more.
+    Lost(SqlError),
+}
+
+impl Hold {
+    /// What is left of a stream whose slot failed as a whole.
+    pub(crate) fn after(failed: &Failed) -> Self {
+        match failed {
+            Failed::NotRun(_) => Self::None,
+            Failed::Request(_) | Failed::Unknown(_) => Self::Lost(failed.clone().into_error()),
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use crate::{
     error::{Refusal, SqlError},
     program::StoredSql,
-    server::Hold,
+    slot::Hold,
 };
 
 /// Streams that are remembered before the oldest are forgotten.

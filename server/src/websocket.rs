@@ -31,8 +31,6 @@ use tokio_tungstenite::{
 use crate::{
     cursor::Entries,
     error::{Refusal, SqlError},
-    http::Body,
-    listen::Place,
     memory::Memory,
     pipeline::{self, NoResponse},
     program::{Program, StoredSql, text_of},
@@ -40,8 +38,9 @@ use crate::{
         ClientMessage, ClientMessageType, Request as Ask, RequestType, Response as Told,
         ServerMessage, SqlText,
     },
+    response::Body,
     run::Room,
-    server::Server,
+    server::{Place, Server},
     streams::{self, Stream},
 };
 

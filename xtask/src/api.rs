@@ -6,7 +6,10 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context, Result, ensure};
 use public_api::Builder;
 
-use crate::{program::cargo, root::root, test::target_folder};
+use crate::{
+    program::{cargo, target_folder},
+    root::root,
+};
 
 /// The libraries, each with the features that show all of it. RocksDB's compiles C++ for many minutes
 /// and offers what LMDB's does.

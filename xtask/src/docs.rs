@@ -6,7 +6,6 @@ mod commands;
 mod links;
 mod markdown;
 mod sources;
-pub(crate) mod transcript;
 
 use std::{fs, path::Path};
 
@@ -15,8 +14,10 @@ use clap::Args;
 
 use crate::{
     measure,
+    problem::Problem,
     program::{self, Programs},
     root::{documents, read, root},
+    transcript,
 };
 
 /// Options of `cargo xtask docs`.
@@ -25,21 +26,6 @@ pub(crate) struct Options {
     /// Write nothing; fail when a generated part is stale
     #[arg(long)]
     check: bool,
-}
-
-/// Something wrong in a document.
-#[derive(Debug)]
-pub(crate) struct Problem {
-    /// `FILE:LINE`.
-    place: String,
-    /// What is wrong, as a sentence.
-    sentence: String,
-}
-
-impl Problem {
-    fn new(path: &Path, line: usize, sentence: impl Into<String>) -> Self {
-        Self { place: format!("{}:{line}", path.display()), sentence: sentence.into() }
-    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {

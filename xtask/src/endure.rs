@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Where to put the databases; on the disk that the figures are to be of
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
-    /// Write the records to docs/measured, and the documentation from them
+    /// Keep the records in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }

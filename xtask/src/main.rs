@@ -13,6 +13,7 @@ mod libclang;
 mod measure;
 mod mutants;
 mod power;
+mod problem;
 mod program;
 mod records;
 mod root;
@@ -21,6 +22,7 @@ mod servers;
 mod simulate;
 mod test;
 mod torture;
+mod transcript;
 
 use std::process::ExitCode;
 

@@ -19,7 +19,7 @@ use groupcommit_lab::{
 };
 use groupcommit_testkit::servers::{Life, Trouble, mysql, postgres};
 
-use crate::{docs, languages, libclang, program, root::root, served};
+use crate::{languages, libclang, program, root::root, served, transcript};
 
 /// Where the records are kept.
 const FOLDER: &str = "docs/measured/experiments";
@@ -166,7 +166,7 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
             languages::measure(name, folder.path())?;
         }
     }
-    docs::write()
+    Ok(())
 }
 
 /// Runs experiments of `groupcommit-bench`, and the first command of the README.
@@ -186,7 +186,7 @@ fn experiment(runs: &[&Run], options: &Options, folder: &Path) -> Result<()> {
         run.keep(results)?;
         eprintln!("{}: {:.0} s", run.name, began.elapsed().as_secs_f64());
     }
-    docs::transcript::record(&program::groupcommit(true)?)
+    transcript::record(&program::groupcommit(true)?)
 }
 
 impl Run {

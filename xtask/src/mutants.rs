@@ -12,7 +12,7 @@ mod ordinary;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::{Done, docs};
+use crate::Done;
 
 /// Options of `cargo xtask mutants`.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long)]
     without_cuts: bool,
 
-    /// Keep the figures in docs/measured, and write them into the documentation
+    /// Keep the figures in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }
@@ -45,11 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<Done> {
     by_cycles.retain(|_| !options.without_cuts);
     ensure!(!by_tests.is_empty() || !by_cycles.is_empty(), "there is no mutant `{}`", options.only);
     ordinary::catch(&by_tests, options.save)?;
-    let done = cycles::catch(&by_cycles, options)?;
-    if options.save {
-        docs::write()?;
-    }
-    Ok(done)
+    cycles::catch(&by_cycles, options)
 }
 
 /// The short form, for `cargo xtask test`.

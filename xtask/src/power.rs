@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Done, docs, program,
+    Done, program,
     records::{Dated, Place},
 };
 use records::Cuts;
@@ -58,7 +58,7 @@ pub(crate) struct CutOptions {
     #[arg(long)]
     sweep: bool,
 
-    /// Keep the figures in docs/measured, and write them into the documentation
+    /// Keep the figures in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct FaultOptions {
     #[arg(long, value_name = "NAME", default_value = "sqlite")]
     engine: String,
 
-    /// Keep the figures in docs/measured, and write them into the documentation
+    /// Keep the figures in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }
@@ -108,9 +108,6 @@ pub(crate) fn cut(options: &CutOptions) -> Result<Done> {
             records::keep_cuts(Dated { place: Place::here()?, record })?;
         }
     }
-    if options.save {
-        docs::write()?;
-    }
     Ok(Done::Ran)
 }
 
@@ -123,7 +120,6 @@ pub(crate) fn faults(options: &FaultOptions) -> Result<Done> {
     let Some(record) = record else { return Ok(Done::Skipped) };
     if options.save {
         records::keep_faults(Dated { place: Place::here()?, record })?;
-        docs::write()?;
     }
     Ok(Done::Ran)
 }

@@ -31,6 +31,17 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// What the compiler is told for the scheduler that explores interleavings.
+pub(crate) fn shuttle_flags() -> String {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{flags} --cfg shuttle").trim().to_owned()
+}
+
+/// Where cargo builds.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
+}
+
 /// Builds a program of the workspace and returns its path.
 pub(crate) fn build(package: &str, name: &str, release: bool) -> Result<PathBuf> {
     build_with(package, name, &[], release)

@@ -79,10 +79,9 @@ pub(crate) fn save<T: Serialize>(path: &str, records: &T) -> Result<()> {
     fs::write(root().join(path), text).with_context(|| format!("cannot write {path}"))
 }
 
-/// Writes a record with the place it was made at, and the documentation from it.
+/// Writes a record with the place it was made at; `cargo xtask docs` writes the documentation from it.
 pub(crate) fn publish<T: Serialize>(path: &str, record: T) -> Result<()> {
-    save(path, &Dated { place: Place::here()?, record })?;
-    crate::docs::write()
+    save(path, &Dated { place: Place::here()?, record })
 }
 
 /// Puts `run` in place of the one that has the same under each key, or at the end.

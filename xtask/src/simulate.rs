@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     mutants::copy,
-    program::cargo,
+    program::{cargo, shuttle_flags, target_folder},
     records::{self, Dated, grouped},
     root::root,
-    test::{shuttle_flags, target_folder},
 };
 
 /// The records of the last long run.
@@ -39,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long)]
     mutants: bool,
 
-    /// Keep the figures in docs/measured, and write them into the documentation
+    /// Keep the figures in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }

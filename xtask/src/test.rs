@@ -2,7 +2,6 @@
 //! each took. The first step that fails ends it.
 
 use std::{
-    path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
@@ -11,7 +10,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
-    api, docs, hang, languages, layers, libclang, mutants, power, program::cargo, root::root,
+    api, docs, hang, languages, layers, libclang, mutants, power,
+    program::{cargo, shuttle_flags, target_folder},
+    root::root,
     simulate,
 };
 
@@ -167,16 +168,6 @@ fn interleavings() -> Command {
     command.args(["--lib", "--tests"]).arg("--target-dir").arg(target);
     command.env("RUSTFLAGS", shuttle_flags());
     command
-}
-
-/// What the compiler is told for the scheduler that explores interleavings.
-pub(crate) fn shuttle_flags() -> String {
-    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    format!("{flags} --cfg shuttle").trim().to_owned()
-}
-
-pub(crate) fn target_folder() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }
 
 fn cargo_with(arguments: &[&str]) -> Command {

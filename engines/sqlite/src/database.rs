@@ -1,13 +1,15 @@
 //! The database as a caller sees it.
 
 use std::{
+    convert::Infallible,
     fmt,
     ops::Deref,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
+    thread,
 };
 
-use groupcommit_bridge::Bridge;
+use groupcommit_bridge::{Bridge, Connect, Failure as BridgeFailure, Limits};
 use groupcommit_core::{Failure, NotRun, Pipeline, Rejected, Submit, Submitter, Terms, Ticket};
 use rusqlite::Connection;
 
@@ -16,7 +18,6 @@ use crate::{
     engine::Writer,
     guard::Guard,
     readers::{NoReader, Readers},
-    reading::Reads,
     statement::each_row,
     wal::Log,
 };
@@ -65,6 +66,18 @@ pub(crate) struct Inner {
     pub(crate) warnings: Vec<Warning>,
 }
 
+/// What a thread of the bridge reads with; it does not keep the database open.
+pub(crate) struct Reads(Weak<Inner>);
+
+impl Connect for Reads {
+    type Connection = Weak<Inner>;
+    type Error = Infallible;
+
+    fn connect(&self) -> Result<Weak<Inner>, Infallible> {
+        Ok(self.0.clone())
+    }
+}
+
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").finish_non_exhaustive()
@@ -73,15 +86,7 @@ impl fmt::Debug for Database {
 
 impl Database {
     pub(crate) fn new(inner: Inner) -> Self {
-        Self::of(Arc::new(inner))
-    }
-
-    pub(crate) fn of(inner: Arc<Inner>) -> Self {
-        Self { inner }
-    }
-
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
+        Self { inner: Arc::new(inner) }
     }
 
     /// Opens the database at `path`, creating it if it is missing; see [`Options::open`].
@@ -173,6 +178,42 @@ impl Database {
     ) -> Result<(), Failure<rusqlite::Error>> {
         let run = |prepared: &mut rusqlite::Statement<'_>| each_row(prepared, read, &mut each);
         of_reader(self.inner.readers.read_statement(read.sql(), run))
+    }
+
+    /// As [`read`](Self::read), on another thread, without blocking this one. No runtime is needed.
+    /// As many run at once as there are cores; others wait without a thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); a panic of the closure is [`Rejected::Panicked`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future discards the result; a read that has not begun is not run.
+    pub async fn read_async<T, E>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Failure<E>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let inner = &self.inner;
+        let reads = inner.reads.get_or_init(|| {
+            let connections = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            Bridge::new(Reads(Arc::downgrade(inner)), Limits { connections, ..Limits::default() })
+        });
+        let call = move |inner: &mut Weak<Inner>| match inner.upgrade() {
+            Some(inner) => Database { inner }.read(read),
+            None => Err(NotRun::Closed.into()),
+        };
+        reads.call(call).await.unwrap_or_else(|failure| {
+            Err(match failure {
+                BridgeFailure::Closed => NotRun::Closed.into(),
+                BridgeFailure::Panicked(message) => Failure::Rejected(Rejected::Panicked(message)),
+                other => NotRun::Unavailable(Arc::new(other)).into(),
+            })
+        })
     }
 
     /// As [`read`](Self::read), and flushes before it returns: no power cut can take back what it

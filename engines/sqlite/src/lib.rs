@@ -42,7 +42,6 @@ mod load;
 mod open;
 mod pieces;
 mod readers;
-mod reading;
 mod recovery;
 mod statement;
 mod tokens;

@@ -12,12 +12,12 @@ use std::{
 use groupcommit_core::Formation;
 use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
-use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags};
+use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags, wal::CheckpointMode};
 use rustix::fs::{Access, access};
 
 use crate::{
     Database, Error, Warning,
-    checkpoint::Checkpoints,
+    checkpoint::{Checkpoints, checkpoint},
     connection::{Configuration, prepare_writer},
     database::Inner,
     engine::{Ground, Writer},
@@ -195,7 +195,10 @@ impl Options {
             return Err(Error::ReadOnly(path.to_owned()));
         }
         self.enter_wal_mode(path, &connection)?;
-        if recovery::recover(&connection).map_err(failed)?.busy {
+        // After a kill the log's tail may be readable but not durable, and a later commit behind it
+        // would be lost with it.
+        let recovered = checkpoint(&connection, CheckpointMode::TRUNCATE).map_err(failed)?;
+        if recovered.busy {
             return Err(Error::NotRecovered(path.to_owned()));
         }
         prepare_writer(&mut connection, guard, self.busy_timeout).map_err(failed)?;

@@ -17,12 +17,9 @@ use std::{
 };
 
 use groupcommit_medium::Identity;
-use rusqlite::{Connection, OpenFlags, config::DbConfig, wal::CheckpointMode};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
-use crate::{
-    checkpoint::{self, Progress},
-    ffi,
-};
+use crate::ffi;
 
 /// Databases of which this process has lost a write, or a file, since the page cache was last made
 /// to forget them.
@@ -113,19 +110,6 @@ fn drop_clean_pages(file: &File) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn drop_clean_pages(_: &File) -> io::Result<()> {
     Ok(())
-}
-
-/// Brings a log that is there from before into the database, and syncs it; busy when somebody kept
-/// it from finishing.
-///
-/// After a kill the log's tail may be readable but not durable; a later commit behind it would be
-/// lost with it.
-///
-/// # Errors
-///
-/// What SQLite says.
-pub(crate) fn recover(connection: &Connection) -> rusqlite::Result<Progress> {
-    checkpoint::checkpoint(connection, CheckpointMode::TRUNCATE)
 }
 
 #[cfg(test)]

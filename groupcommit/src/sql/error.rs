@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
-use super::kind::Kind;
+use super::{classify::classify, kind::Kind};
 use crate::{Cause, Failure, Rejected};
 
 /// What went wrong: its [`Kind`], the same for every database, and as its
@@ -90,22 +90,4 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(self.cause.as_ref())
     }
-}
-
-/// The kind, and the database's own code.
-pub(super) fn classify(error: &(dyn StdError + 'static)) -> (Kind, Option<String>) {
-    let mut known = None;
-    #[cfg(feature = "sqlite")]
-    {
-        known = known.or_else(|| super::sqlite::classify(error));
-    }
-    #[cfg(feature = "mysql")]
-    {
-        known = known.or_else(|| super::remote::classify::<groupcommit_mysql::MySql>(error));
-    }
-    #[cfg(feature = "postgres")]
-    {
-        known = known.or_else(|| super::remote::classify::<groupcommit_postgres::Postgres>(error));
-    }
-    known.unwrap_or((Kind::Other, None))
 }

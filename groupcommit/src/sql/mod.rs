@@ -39,6 +39,7 @@
 //!
 //! What a ticket promises is what the engine's own promises: see its `Database`.
 
+mod classify;
 mod database;
 mod error;
 mod kind;
@@ -48,6 +49,8 @@ mod rows;
 mod speak;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_rows;
 mod url;
 
 pub use database::{Database, Options};

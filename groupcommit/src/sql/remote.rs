@@ -7,19 +7,16 @@ use groupcommit_remote::{
 };
 
 use super::{
-    Error, Kind, Options, Rows, Settled, Statement, StatementResult, kind,
+    Error, Options, Rows, Settled, Statement, StatementResult,
     rows::Inner,
     speak::{OnceFailure, Plan, Results, Speak},
 };
 use crate::{Failure, NotRun, Once, Terms, Token, TokenRecord, Unknown};
 
-/// What is different from one protocol to the next.
+/// A protocol whose rows are told apart.
 pub(super) trait Client: Protocol {
     /// The rows, told apart.
     fn rows(rows: RemoteRows<Self>) -> Inner;
-
-    /// The kind and the code of the client's own error.
-    fn classify(error: &Self::ServerError) -> (Kind, Option<String>);
 }
 
 #[cfg(feature = "postgres")]
@@ -27,28 +24,12 @@ impl Client for groupcommit_postgres::Postgres {
     fn rows(rows: RemoteRows<Self>) -> Inner {
         Inner::Postgres(rows)
     }
-
-    fn classify(error: &Self::ServerError) -> (Kind, Option<String>) {
-        match error.code() {
-            Some(state) => (kind::of_sqlstate(state.code()), Some(state.code().to_owned())),
-            None => (Kind::Lost, None),
-        }
-    }
 }
 
 #[cfg(feature = "mysql")]
 impl Client for groupcommit_mysql::MySql {
     fn rows(rows: RemoteRows<Self>) -> Inner {
         Inner::Mysql(rows)
-    }
-
-    fn classify(error: &Self::ServerError) -> (Kind, Option<String>) {
-        match error {
-            groupcommit_mysql::mysql_async::Error::Server(said) => {
-                (kind::of_mysql(said.code, &said.state), Some(said.code.to_string()))
-            }
-            _ => (Kind::Lost, None),
-        }
     }
 }
 
@@ -157,39 +138,4 @@ fn no_tokens<E>() -> OnceFailure<E> {
     Failure::NotRun(NotRun::Unavailable(Arc::from(Box::<dyn StdError + Send + Sync>::from(
         message,
     ))))
-}
-
-/// The kind and the code of an error of the protocol's engine or client.
-pub(super) fn classify<P: Client>(
-    error: &(dyn StdError + 'static),
-) -> Option<(Kind, Option<String>)> {
-    if let Some(error) = error.downcast_ref::<P::ServerError>() {
-        return Some(P::classify(error));
-    }
-    Some(match error.downcast_ref::<RemoteError<P>>()? {
-        RemoteError::Url(_) => (Kind::Url, None),
-        // A server that rejected the connection was reached.
-        RemoteError::Connect { source, .. } => match classify::<P>(source.as_ref()) {
-            Some((kind, Some(code))) => (kind, Some(code)),
-            _ => (Kind::Unreachable, None),
-        },
-        RemoteError::Setting { .. } | RemoteError::TooOld { .. } => (Kind::Undurable, None),
-        RemoteError::ReadOnly(_) => (Kind::ReadOnly, None),
-        RemoteError::Server(error) => P::classify(error),
-        RemoteError::Forbidden(_) | RemoteError::Ended | RemoteError::LeftOpen => {
-            (Kind::Forbidden, None)
-        }
-        RemoteError::Nul | RemoteError::Several | RemoteError::Unfinished(_) => {
-            (Kind::Statement, None)
-        }
-        RemoteError::Parameters { .. } => (Kind::Parameters, None),
-        RemoteError::Value(_) | RemoteError::TooLarge { .. } => (Kind::Value, None),
-        RemoteError::Column { .. } => (Kind::Column, None),
-        RemoteError::Interrupted => (Kind::Conflict, None),
-        RemoteError::Lost(_) | RemoteError::Unsettled(_) => (Kind::Lost, None),
-        RemoteError::Runtime(_) => (Kind::Resources, None),
-        RemoteError::Tls(_) => (Kind::Unreachable, None),
-        RemoteError::Close { source } => super::error::classify(source.as_ref()),
-        _ => (Kind::Other, None),
-    })
 }

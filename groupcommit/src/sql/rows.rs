@@ -13,7 +13,7 @@ pub struct Rows {
 
 pub(super) enum Inner {
     #[cfg(feature = "sqlite")]
-    Sqlite(super::sqlite::SqliteRows),
+    Sqlite(super::sqlite_rows::SqliteRows),
     #[cfg(feature = "mysql")]
     Mysql(groupcommit_mysql::Rows),
     #[cfg(feature = "postgres")]

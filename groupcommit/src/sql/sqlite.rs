@@ -5,21 +5,20 @@
 //! stays below it, because a blocking read needs no second thread, and may borrow what its caller
 //! owns, which a call that is sent to a thread may not.
 
-use std::{convert::Infallible, error::Error as StdError, sync::Arc, thread};
+use std::{convert::Infallible, sync::Arc, thread};
 
-use groupcommit_bridge::{Bridge, Connect, Failure as BridgeFailure, Limits as BridgeLimits};
-use groupcommit_sqlite::{
-    Database, Error as SqliteError, Part, Transaction, read_each, run_statement, rusqlite,
-};
+use groupcommit_bridge::{Bridge, Connect, Limits as BridgeLimits};
+use groupcommit_sqlite::{Database, Part, Transaction, read_each, run_statement, rusqlite};
 use tokio::sync::mpsc;
 
 use super::{
-    Error, Kind, Options, Rows, Settled, Statement, StatementResult, Value, kind,
+    Error, Options, Rows, Settled, Statement, StatementResult,
     rows::Inner,
     speak::{OnceFailure, Plan, Results, Speak},
+    sqlite_rows::{SqliteRows, not_read},
     url,
 };
-use crate::{Failure, NotRun, Once, Rejected, Terms, Token, TokenRecord, Unknown};
+use crate::{Failure, Once, Terms, Token, TokenRecord, Unknown};
 
 /// Rows that are read ahead of who takes them.
 const ROWS_AHEAD: usize = 64;
@@ -177,99 +176,4 @@ impl Speak for Sqlite {
         self.reads.stop();
         self.database.close().map_err(Error::from_engine)
     }
-}
-
-/// Sends the read, and then only says how it ended.
-type Reading =
-    std::pin::Pin<Box<dyn Future<Output = Result<(), BridgeFailure<Infallible>>> + Send>>;
-
-/// The rows that a thread of the bridge reads, a few ahead.
-pub(super) struct SqliteRows {
-    pub(super) columns: Vec<String>,
-    parts: mpsc::Receiver<Result<Part, Failure<Error>>>,
-    /// Until it has ended.
-    reading: Option<Reading>,
-}
-
-impl SqliteRows {
-    async fn part(&mut self) -> Result<Option<Part>, Failure<Error>> {
-        let Self { parts, reading, .. } = self;
-        // Polled first, since that is what has the thread begin.
-        let part = std::future::poll_fn(|cx| {
-            if let Some(running) = reading
-                && let std::task::Poll::Ready(ended) = running.as_mut().poll(cx)
-            {
-                *reading = None;
-                if let Err(failure) = ended {
-                    return std::task::Poll::Ready(Some(Err(not_read(failure))));
-                }
-            }
-            parts.poll_recv(cx)
-        });
-        part.await.transpose()
-    }
-
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Value>>, Error> {
-        match self.part().await {
-            Ok(Some(Part::Row(row))) => Ok(Some(row)),
-            Ok(_) => Ok(None),
-            Err(failure) => {
-                Err(Error::of_failure(&failure).unwrap_or_else(|| Error::from_engine(failure)))
-            }
-        }
-    }
-}
-
-fn not_read(failure: BridgeFailure<Infallible>) -> Failure<Error> {
-    match failure {
-        BridgeFailure::Closed => Failure::NotRun(NotRun::Closed),
-        BridgeFailure::Panicked(message) => Failure::Rejected(Rejected::Panicked(message)),
-        other => Failure::NotRun(NotRun::Unavailable(Arc::new(other))),
-    }
-}
-
-/// The kind and the code, of an error of SQLite's engine or client.
-pub(super) fn classify(error: &(dyn StdError + 'static)) -> Option<(Kind, Option<String>)> {
-    if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
-        return Some(of_client(error));
-    }
-    Some(match error.downcast_ref::<SqliteError>()? {
-        SqliteError::FolderMissing(_) | SqliteError::Missing(_) => (Kind::Unreachable, None),
-        SqliteError::ReadOnly(_) => (Kind::ReadOnly, None),
-        SqliteError::Held { source, .. } => (Kind::Busy, of_client(source).1),
-        SqliteError::NotRecovered(_) => (Kind::Busy, None),
-        SqliteError::DiskFull { source, .. } => (Kind::Resources, of_client(source).1),
-        SqliteError::RollbackJournal { .. }
-        | SqliteError::NotAFile
-        | SqliteError::FileSystem { .. }
-        | SqliteError::SqliteTooOld { .. } => (Kind::Undurable, None),
-        SqliteError::NotADatabase(_)
-        | SqliteError::LogReplaced(_)
-        | SqliteError::ExclusiveIo(_)
-        | SqliteError::Io { .. } => (Kind::Storage, None),
-        SqliteError::ForeignKey => (Kind::ForeignKey, None),
-        SqliteError::ConfigurationChanged | SqliteError::LeftOpen => (Kind::Forbidden, None),
-        SqliteError::Sqlite { source, .. } => of_client(source),
-        SqliteError::Close { source } => super::error::classify(source.as_ref()),
-        _ => (Kind::Other, None),
-    })
-}
-
-fn of_client(error: &rusqlite::Error) -> (Kind, Option<String>) {
-    use rusqlite::Error as Said;
-    let (failure, message) = match error {
-        Said::SqliteFailure(failure, message) => (failure, message.as_deref().unwrap_or_default()),
-        Said::SqlInputError { error, msg, .. } => (error, msg.as_str()),
-        Said::InvalidParameterCount(..) | Said::InvalidParameterName(_) => {
-            return (Kind::Parameters, None);
-        }
-        Said::MultipleStatement => return (Kind::Statement, None),
-        Said::ToSqlConversionFailure(_) | Said::NulError(_) => return (Kind::Value, None),
-        Said::FromSqlConversionFailure(..) | Said::InvalidColumnType(..) | Said::Utf8Error(..) => {
-            return (Kind::Column, None);
-        }
-        _ => return (Kind::Other, None),
-    };
-    let code = failure.extended_code;
-    (kind::of_sqlite(code, message), Some(code.to_string()))
 }

@@ -21,22 +21,8 @@ pub(super) const SPEC: Spec = Spec {
     body,
 };
 
-fn operations(m: &Measurement) -> f64 {
-    m.operations.unwrap_or(m.rows).max(1) as f64
-}
-
 fn rate(m: &Measurement) -> f64 {
-    operations(m) / m.seconds
-}
-
-/// Wall-clock microseconds per operation.
-pub(super) fn wall_us(m: &Measurement) -> f64 {
-    m.seconds * 1e6 / operations(m)
-}
-
-/// CPU microseconds per operation, user and system.
-pub(super) fn cpu_us(m: &Measurement) -> f64 {
-    (m.cpu_user_seconds + m.cpu_system_seconds) * 1e6 / operations(m)
+    m.operations() / m.seconds
 }
 
 fn body(setup: Setup, cases: &[Case<'_>]) -> Body {
@@ -65,8 +51,8 @@ fn table(cases: &[Case<'_>]) -> Table {
     let plain = baseline(cases);
     let reference = plain.map(|case| case.median(rate));
     let (against, meaning) = against(plain, "operations/s");
-    let user_us = |m: &Measurement| m.cpu_user_seconds * 1e6 / operations(m);
-    let system_us = |m: &Measurement| m.cpu_system_seconds * 1e6 / operations(m);
+    let user_us = |m: &Measurement| m.cpu_user_seconds * 1e6 / m.operations();
+    let system_us = |m: &Measurement| m.cpu_system_seconds * 1e6 / m.operations();
     Table::of(
         cases,
         &[
@@ -75,7 +61,7 @@ fn table(cases: &[Case<'_>]) -> Table {
             ("opera\u{ad}tions/s", "", &|case| grouped(case.median(rate))),
             ("range", "", &|case| case.range(rate)),
             (&against, "", &|case| ratio(case.median(rate), reference)),
-            ("wall", "µs", &|case| significant(case.median(wall_us))),
+            ("wall", "µs", &|case| significant(case.median(Measurement::wall_us))),
             ("user", "µs", &|case| significant(case.median(user_us))),
             ("system", "µs", &|case| significant(case.median(system_us))),
             ("write p50", "ms", &|case| significant(case.median(|m| m.latency_ms.p50))),
@@ -89,9 +75,10 @@ fn table(cases: &[Case<'_>]) -> Table {
 
 fn chart(cases: &[Case<'_>]) -> Chart {
     let mut rows = Vec::new();
-    for (heading, figure) in
-        [("wall clock", wall_us as fn(&Measurement) -> f64), ("CPU, user and system", cpu_us)]
-    {
+    for (heading, figure) in [
+        ("wall clock", Measurement::wall_us as fn(&Measurement) -> f64),
+        ("CPU, user and system", Measurement::cpu_us),
+    ] {
         rows.push(Row::Heading(heading.to_owned()));
         rows.extend(cases.iter().map(|case| case.row(cases, figure)));
     }

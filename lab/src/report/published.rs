@@ -3,7 +3,6 @@
 use crate::condition::Condition;
 use crate::measurement::Measurement;
 use crate::report::case::Case;
-use crate::report::mixed::{cpu_us, wall_us};
 use crate::report::model::{Column, Table};
 use crate::report::number::{grouped, optional};
 
@@ -90,8 +89,16 @@ pub(super) fn mixed(cases: &[Case<'_>]) -> Table {
     table(
         DATALEVIN,
         vec![
-            ("async, wall clock, µs per operation", "55.5 (111.04 s for 2,000,000)", here(wall_us)),
-            ("async, CPU, µs per operation", "114 (227.89 s for 2,000,000)", here(cpu_us)),
+            (
+                "async, wall clock, µs per operation",
+                "55.5 (111.04 s for 2,000,000)",
+                here(Measurement::wall_us),
+            ),
+            (
+                "async, CPU, µs per operation",
+                "114 (227.89 s for 2,000,000)",
+                here(Measurement::cpu_us),
+            ),
         ],
     )
 }

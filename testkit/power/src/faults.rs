@@ -19,19 +19,17 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use groupcommit_core::Outcome;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::{
+    case::{Expected, Told},
     disk::{Disk, Fault, Kind, Operation, Survivors},
     full, medium,
-    plan::Planned,
     powercut::folder,
-    record::Record,
-    subject::{Came, Engine, Failing, Subject, for_engine},
+    row::Row,
+    subject::{Engine, Subject, for_engine},
     sweep,
-    verify::{self, Promised},
-    worker::{Told, Worker},
+    worker::Worker,
 };
 
 /// Options of `faults`.
@@ -63,20 +61,6 @@ struct Report {
     seconds: f64,
 }
 
-/// One sort of fault, at every place where it can happen.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Row {
-    pub(crate) what: String,
-    pub(crate) cases: u64,
-    pub(crate) committed: u64,
-    pub(crate) rejected: u64,
-    pub(crate) not_run: u64,
-    pub(crate) unknown: u64,
-    pub(crate) refused_afterwards: u64,
-    pub(crate) went_on: u64,
-    pub(crate) violations: u64,
-}
-
 /// A sort of fault.
 #[derive(Debug, Clone, Copy)]
 struct Sort {
@@ -87,23 +71,8 @@ struct Sort {
     lasts: bool,
 }
 
-/// What the database is to do once the disk is well again, where no outcome is unknown: where one is, it
-/// must refuse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Expected {
-    /// To go on.
-    Service,
-    /// To refuse until it is opened again.
-    Refusal,
-    Either,
-}
-
 /// Places after which no further is tried, were each of them reached.
 const PLACES_MAX: u64 = 2_000;
-
-/// Rounds of submissions in a case, with how many each.
-const ROUNDS: u64 = 6;
-const EACH: u64 = 5;
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(missing) = medium::missing() {
@@ -151,42 +120,6 @@ fn run_all<S: Subject>(options: &Options) -> Result<()> {
     ensure!(unreached.is_empty(), "never reached: {unreached:?}");
     ensure!(violations == 0, "{violations} cases did not come out as expected");
     Ok(())
-}
-
-impl Row {
-    fn print(&self) {
-        println!(
-            "{}: {} cases; {} committed, {} rejected, {} not run, {} unknown; {} refused afterwards, \
-             {} went on; {} not as expected",
-            self.what,
-            self.cases,
-            self.committed,
-            self.rejected,
-            self.not_run,
-            self.unknown,
-            self.refused_afterwards,
-            self.went_on,
-            self.violations,
-        );
-    }
-
-    /// Takes in a case.
-    pub(crate) fn count(&mut self, case: &Told) {
-        self.cases += 1;
-        let of = |outcome: Outcome| {
-            case.outcomes.iter().filter(|known| **known == outcome.as_str()).count() as u64
-        };
-        self.committed += of(Outcome::Committed);
-        self.rejected += of(Outcome::Rejected);
-        self.not_run += of(Outcome::NotRun);
-        self.unknown += of(Outcome::Unknown);
-        self.refused_afterwards += u64::from(!case.went_on);
-        self.went_on += u64::from(case.went_on);
-        self.violations += u64::from(!case.wrong.is_empty());
-        for wrong in &case.wrong {
-            println!("{}: {wrong}", self.what);
-        }
-    }
 }
 
 impl Sort {
@@ -274,151 +207,4 @@ fn on_disk<S: Subject>(
     disk.unmount()?;
     let told = worker.told()?;
     Ok(reached.then_some(told))
-}
-
-/// One case under way.
-pub(crate) struct Case<S> {
-    subject: Option<S>,
-    next: u64,
-    outcomes: Vec<Outcome>,
-    promised: Promised,
-    went_on: bool,
-    /// What did not come out as expected, each a sentence.
-    wrong: Vec<String>,
-}
-
-impl<S: Subject> Case<S> {
-    /// Opens a new database in `folder`, with some transactions in it.
-    pub(crate) fn begin(folder: &Path) -> Result<Self> {
-        let mut case = Self {
-            subject: Some(S::open(folder)?),
-            next: 1,
-            outcomes: Vec::new(),
-            promised: Promised::default(),
-            went_on: false,
-            wrong: Vec::new(),
-        };
-        for _ in 0..4 {
-            ensure!(case.transact() == Some(Outcome::Committed), "it fails without a fault");
-        }
-        case.outcomes.clear();
-        Ok(case)
-    }
-
-    /// What it came to so far.
-    pub(crate) fn told(&self) -> Told {
-        let outcomes = self.outcomes.iter().map(|outcome| outcome.as_str().to_owned()).collect();
-        Told { outcomes, went_on: self.went_on, wrong: self.wrong.clone() }
-    }
-
-    fn plan(&mut self, bytes: u32) -> Planned {
-        self.next += 1;
-        Planned { number: self.next - 1, items: 2, bytes }
-    }
-
-    fn came(&mut self, number: u64, came: &Came) {
-        self.outcomes.push(came.outcome);
-        self.promised.take_in(&[match came.outcome {
-            Outcome::Committed => Record::Acknowledged(number),
-            Outcome::Rejected | Outcome::NotRun => Record::WithoutEffect(number),
-            Outcome::Unknown => Record::Unknown(number),
-        }]);
-    }
-
-    fn transact(&mut self) -> Option<Outcome> {
-        let planned = self.plan(300);
-        let came = self.subject.as_ref()?.transact(planned);
-        self.came(planned.number, &came);
-        Some(came.outcome)
-    }
-
-    /// Submits groups with checkpoints between them, some large, some with a member that fails.
-    pub(crate) fn work(&mut self) {
-        let Some(subject) = self.subject.clone() else { return };
-        let mut refuses = false;
-        for round in 0..ROUNDS {
-            let tickets: Vec<_> = (0..EACH)
-                .map(|n| {
-                    let planned = self.plan(if (round, n) == (2, 3) { 30_000 } else { 300 });
-                    (planned.number, subject.submit(planned))
-                })
-                .collect();
-            if round == 3 {
-                let came = subject.submit_failing(Failing::Error)();
-                if came.outcome == Outcome::Committed {
-                    self.wrong.push("one that fails on purpose was committed".to_owned());
-                }
-            }
-            let mut unknown = false;
-            for (number, ticket) in tickets {
-                let came = ticket();
-                unknown |= came.outcome == Outcome::Unknown;
-                if refuses && came.outcome != Outcome::NotRun {
-                    let outcome = came.outcome.as_str();
-                    self.wrong.push(format!("transaction {number} was {outcome} after an unknown"));
-                }
-                self.came(number, &came);
-            }
-            refuses |= unknown;
-            if round % 2 == 1 {
-                subject.tidy(round / 2 + 1);
-            }
-        }
-    }
-
-    /// The disk is well again: whoever has an unknown outcome behind it refuses, and whoever has not
-    /// does what is expected.
-    pub(crate) fn expect_refusal_or_service(&mut self, expected: Expected) {
-        let unknown = self.outcomes.contains(&Outcome::Unknown);
-        let expected = if unknown { Expected::Refusal } else { expected };
-        match self.transact() {
-            Some(Outcome::Committed) if expected != Expected::Refusal => self.went_on = true,
-            Some(Outcome::NotRun) if expected != Expected::Service => {}
-            Some(outcome) => self.wrong.push(format!(
-                "{} after {} unknown outcome, once the disk was well again",
-                outcome.as_str(),
-                if unknown { "an" } else { "no" }
-            )),
-            None => {}
-        }
-    }
-
-    pub(crate) fn expect_service(&mut self) {
-        for _ in 0..2 {
-            let outcome = self.transact();
-            if outcome != Some(Outcome::Committed) {
-                self.wrong.push(format!("{outcome:?} after it was opened again"));
-            }
-        }
-    }
-
-    pub(crate) fn open_again(&mut self, folder: &Path) -> Result<()> {
-        self.close();
-        let subject = S::open(folder).context("cannot open the database again")?;
-        let last = subject.look()?.transactions.last().map_or(0, |planned| planned.number);
-        self.next = last + 1;
-        self.promised.take_in(&[Record::Opened(self.next)]);
-        self.subject = Some(subject);
-        Ok(())
-    }
-
-    /// Closes it; that fails where something has failed before.
-    pub(crate) fn close(&mut self) {
-        if let Some(subject) = self.subject.take() {
-            let _reported_before = subject.close();
-        }
-    }
-
-    /// What is there, against what was promised.
-    pub(crate) fn judge(&mut self) -> Result<()> {
-        let subject = self.subject.as_ref().context("it is closed")?;
-        let violations = verify::judge(&subject.look()?, &self.promised);
-        if !violations.is_none() {
-            self.wrong.push(violations.to_string());
-        }
-        if let Err(error) = subject.check_integrity() {
-            self.wrong.push(format!("{error:#}"));
-        }
-        Ok(())
-    }
 }

@@ -13,9 +13,10 @@ use nix::{
 };
 
 use crate::{
+    case::{Case, Expected},
     disk::Survivors,
-    faults::{Case, Expected, Row},
     medium::{Kind, Medium},
+    row::Row,
     subject::Subject,
 };
 

@@ -9,8 +9,10 @@
 //! Run by `cargo xtask powercut` and `cargo xtask faults`; needs root. The harness cuts, waits and
 //! judges; a disk in user space is served by another process, and so are writers and workers.
 
+mod case;
 mod companion;
 mod control;
+mod cuts;
 mod disk;
 mod faults;
 mod full;
@@ -18,6 +20,7 @@ mod medium;
 mod plan;
 mod powercut;
 mod record;
+mod row;
 mod schedule;
 mod served;
 mod shutdown;
@@ -42,7 +45,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Cut the power of a file system under a database, again and again
-    Powercut(powercut::Options),
+    Powercut(cuts::Options),
     /// Make a disk fail at every write and flush
     Faults(faults::Options),
     /// Take away what runs left behind that were killed; every run begins with it

@@ -25,9 +25,9 @@ use rusqlite::Connection;
 
 use crate::{
     companion::is_verbose,
+    cuts::{Options, Record},
     disk::Disk,
     medium::Medium,
-    powercut::{Options, Record},
     schedule::{Schedule, Terms},
     verify::Violations,
 };

@@ -4,24 +4,12 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
 use crate::{
+    case::{Case, Told},
     companion::{Companion, answer_all},
-    faults::Case,
     subject::{Engine, Subject, for_engine},
 };
-
-/// What a case came to, as the worker tells it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Told {
-    /// Outcomes in words.
-    pub(crate) outcomes: Vec<String>,
-    /// It committed again without being opened again.
-    pub(crate) went_on: bool,
-    /// What did not come out as expected, each a sentence.
-    pub(crate) wrong: Vec<String>,
-}
 
 /// The worker's end: answers each line of standard input with one.
 pub(crate) fn serve(engine: Engine) -> Result<()> {

@@ -11,12 +11,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    docs::{Problem, transcript},
-    endure, fuzz, hostile, languages, measure, mutants,
-    power::records,
-    program,
-    root::read,
-    served, simulate,
+    endure, fuzz, hostile, languages, measure, mutants, power::records, problem::Problem, program,
+    root::read, served, simulate, transcript,
 };
 
 const BEGIN: &str = "<!-- generated: ";

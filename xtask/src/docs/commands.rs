@@ -16,7 +16,8 @@ use clap::Parser;
 
 use crate::{
     Arguments,
-    docs::{Problem, markdown::Document},
+    docs::markdown::Document,
+    problem::Problem,
     program::{self, Programs},
 };
 

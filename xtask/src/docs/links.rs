@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::{
-    docs::{Problem, markdown::Document},
+    docs::markdown::Document,
+    problem::Problem,
     root::{read, root},
 };
 

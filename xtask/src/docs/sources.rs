@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use pulldown_cmark::HeadingLevel;
 
 use crate::{
-    docs::{Problem, markdown::Document},
+    docs::markdown::Document,
+    problem::Problem,
     root::{read, root},
 };
 

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{root::root, test::target_folder};
+use crate::{program::target_folder, root::root};
 
 /// Where mutants are built: all of them in one folder, so that what they depend on is built once,
 /// but never in the one of the real sources. Cargo takes the crates of two copies of a workspace for

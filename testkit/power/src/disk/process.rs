@@ -3,10 +3,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -14,27 +11,13 @@ use fuser::{BackgroundSession, Config, MountOption};
 
 use super::{
     Order, SWITCH, Told,
-    cache::{Cache, ROOT},
-    serve::Served,
+    cache::ROOT,
+    serve::{Served, Shared},
 };
 use crate::{companion::answer_all, medium::unmount_patiently, sweep};
 
 /// Threads that serve it: more than can wait for a slow flush at once.
 const THREADS: usize = 4;
-
-/// What the threads that serve it share with the one that is told what to do.
-#[derive(Debug)]
-pub(super) struct Shared {
-    cache: Mutex<Cache>,
-    /// How long a flush takes.
-    pub(super) flush_us: AtomicU64,
-}
-
-impl Shared {
-    pub(super) fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 struct Disk {
     shared: Arc<Shared>,
@@ -43,8 +26,7 @@ struct Disk {
 
 /// Does as it is told on standard input.
 pub(crate) fn serve() -> Result<()> {
-    let shared = Shared { cache: Mutex::new(Cache::new()), flush_us: AtomicU64::new(0) };
-    let mut disk = Disk { shared: Arc::new(shared), mounted: None };
+    let mut disk = Disk { shared: Arc::new(Shared::new()), mounted: None };
     let done = answer_all(|line| disk.obey(&serde_json::from_str(line)?));
     if let Some((_served_till_the_end, folder)) = disk.mounted.take() {
         // So that nobody waits for it.

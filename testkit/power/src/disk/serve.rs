@@ -2,7 +2,10 @@
 
 use std::{
     ffi::OsStr,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -13,13 +16,34 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use super::{IMAGE, SWITCH, cache::Refusal, process::Shared};
+use super::{
+    IMAGE, SWITCH,
+    cache::{Cache, Refusal},
+};
 
 /// How long the kernel may keep names and sizes: only the kernel changes them while it is mounted.
 const KNOWN: Duration = Duration::from_mins(1);
 
 /// Blocks that the file system says it has.
 const BLOCKS: u64 = 1 << 20;
+
+/// What the threads that serve it share with the one that is told what to do.
+#[derive(Debug)]
+pub(super) struct Shared {
+    cache: Mutex<Cache>,
+    /// How long a flush takes.
+    pub(super) flush_us: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self { cache: Mutex::new(Cache::new()), flush_us: AtomicU64::new(0) }
+    }
+
+    pub(super) fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 pub(super) struct Served(pub(super) Arc<Shared>);
 

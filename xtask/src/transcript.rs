@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    docs::Problem,
+    problem::Problem,
     root::{read, root},
 };
 
