@@ -77,6 +77,10 @@ impl<E: Engine> Shared<E> {
         let began_ns = self.clock.now_ns();
         let flushed = catch_unwind(AssertUnwindSafe(|| self.flusher.flush()))
             .unwrap_or_else(|_| Err(Arc::new(EnginePanicked)));
+        #[cfg(feature = "experiments")]
+        if !self.flush_delay.is_zero() {
+            crate::park::sleep(self.flush_delay);
+        }
         let took_ns = self.clock.now_ns().saturating_sub(began_ns);
         self.recorder.flushed(took_ns);
         let decided = match flushed {

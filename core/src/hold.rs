@@ -47,6 +47,27 @@ impl Formation {
     }
 }
 
+/// What experiments set on the options of any engine.
+#[cfg(feature = "experiments")]
+pub trait Experiments: Sized {
+    /// The settings of the pipeline to be.
+    fn settings(&mut self) -> &mut crate::Settings;
+
+    /// How groups are formed.
+    #[must_use]
+    fn formation(mut self, formation: Formation) -> Self {
+        self.settings().formation = formation;
+        self
+    }
+
+    /// Makes every flush take so much longer, as on a slower disk.
+    #[must_use]
+    fn flush_delay(mut self, delay: Duration) -> Self {
+        self.settings().flush_delay = delay;
+        self
+    }
+}
+
 /// A fixed formation, and where the holder of the execute role waits for a group to be complete.
 pub(crate) struct Hold {
     transactions: usize,

@@ -46,7 +46,7 @@ pub use engine::{Engine, ExclusiveEnd, Executed, Flush};
 pub use formation::{GROUP_BYTES_MAX, GROUP_EXECUTE_NS_MAX, GROUP_TRANSACTIONS_MAX};
 pub use group::Group;
 #[cfg(feature = "experiments")]
-pub use hold::Formation;
+pub use hold::{Experiments, Formation};
 pub use once::{KeepTokens, Once, OnceError};
 pub use outcome::{Cause, Failure, NotRun, Outcome, Rejected, Settled, Unknown};
 pub use park::{block_on, sleep, while_blocked};

@@ -56,6 +56,9 @@ pub struct Settings {
     /// How groups are formed.
     #[cfg(feature = "experiments")]
     pub formation: Formation,
+    /// Added to every flush, as on a slower disk.
+    #[cfg(feature = "experiments")]
+    pub flush_delay: std::time::Duration,
 }
 
 impl Default for Settings {
@@ -68,6 +71,8 @@ impl Default for Settings {
             spawn: Arc::new(SharedPool),
             #[cfg(feature = "experiments")]
             formation: Formation::default(),
+            #[cfg(feature = "experiments")]
+            flush_delay: std::time::Duration::ZERO,
         }
     }
 }
@@ -115,6 +120,8 @@ impl<E: Engine> Pipeline<E> {
             limits,
             engine: Mutex::new(engine),
             flusher,
+            #[cfg(feature = "experiments")]
+            flush_delay: settings.flush_delay,
             executed: Condvar::new(),
             recorder: Recorder::new(&settings.label),
             tokens: Tokens::new(settings.tokens),

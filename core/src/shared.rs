@@ -32,6 +32,8 @@ pub(crate) struct Shared<E: Engine> {
     /// Locked by the holder of the execute role.
     pub(crate) engine: Mutex<E>,
     pub(crate) flusher: E::Flusher,
+    #[cfg(feature = "experiments")]
+    pub(crate) flush_delay: Duration,
     /// Where the holder of the flush role waits until nothing executes.
     pub(crate) executed: Condvar,
     pub(crate) recorder: Recorder,

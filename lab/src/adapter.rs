@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use groupcommit::sqlite::Formation;
+use groupcommit::sqlite::{Experiments, Formation};
 use groupcommit::{Failure, Submit, Ticket, TransactionOf};
 
 use crate::error::Cause;
@@ -81,7 +81,7 @@ pub(crate) trait Adapter: 'static {
     type Error: Error + Send + Sync + 'static;
 
     /// Opens the database at `path`, or creates it, for transactions of groupcommit.
-    fn open(path: &Path, formation: Formation, delay: Duration) -> Result<Self::Database, Cause>;
+    fn open(path: &Path, tuning: Tuning) -> Result<Self::Database, Cause>;
 
     /// Writes the rows.
     fn write(tx: &mut Transaction<'_, Self>, batch: &Batch) -> Result<(), Self::Error>;
@@ -155,7 +155,7 @@ pub(crate) struct Grouped<A: Adapter> {
 impl<A: Adapter> Grouped<A> {
     /// Opens the database at `path`, or creates it.
     pub(crate) fn open(path: &Path, setting: &Setting) -> Result<Self, Cause> {
-        let database = A::open(path, formation(setting), setting.flush_delay)?;
+        let database = A::open(path, Tuning::of(setting))?;
         Ok(Self { database, is_async: setting.condition.is_async() })
     }
 
@@ -194,19 +194,34 @@ where
     }
 }
 
-/// A fixed group of a size goes after [`Grouping::PATIENCE`] even if it is not full; one that waits
-/// for a time takes whatever has come by then.
-fn formation(setting: &Setting) -> Formation {
-    let grouping = match setting.task {
-        Task::Load { grouping, .. } => grouping,
-        _ => Grouping::Adaptive,
-    };
-    match grouping {
-        Grouping::Adaptive => Formation::Adaptive,
-        Grouping::Size(transactions) => {
-            Formation::Fixed { transactions, delay: Grouping::PATIENCE }
-        }
-        Grouping::Delay(delay) => Formation::Fixed { transactions: usize::MAX, delay },
+/// What a setting changes in a database of groupcommit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tuning {
+    formation: Formation,
+    flush_delay: Duration,
+}
+
+impl Tuning {
+    /// A fixed group of a size goes after [`Grouping::PATIENCE`] even if it is not full; one that
+    /// waits for a time takes whatever has come by then.
+    fn of(setting: &Setting) -> Self {
+        let grouping = match setting.task {
+            Task::Load { grouping, .. } => grouping,
+            _ => Grouping::Adaptive,
+        };
+        let formation = match grouping {
+            Grouping::Adaptive => Formation::Adaptive,
+            Grouping::Size(transactions) => {
+                Formation::Fixed { transactions, delay: Grouping::PATIENCE }
+            }
+            Grouping::Delay(delay) => Formation::Fixed { transactions: usize::MAX, delay },
+        };
+        Self { formation, flush_delay: setting.flush_delay }
+    }
+
+    /// The options, with it.
+    pub(crate) fn apply<O: Experiments>(self, options: O) -> O {
+        options.formation(self.formation).flush_delay(self.flush_delay)
     }
 }
 

@@ -10,15 +10,13 @@
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use groupcommit::lmdb::heed::{
     self, CommitOrAbort, Env, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes,
 };
 use groupcommit::lmdb::{Database, Table, Transaction};
-use groupcommit::sqlite::Formation;
 
-use crate::adapter::{Adapter, Plain};
+use crate::adapter::{Adapter, Plain, Tuning};
 use crate::error::Cause;
 use crate::setting::Setting;
 use crate::workload::Batch;
@@ -93,9 +91,8 @@ impl Adapter for Lmdb {
     type Database = Database;
     type Error = heed::Error;
 
-    fn open(path: &Path, formation: Formation, delay: Duration) -> Result<Database, Cause> {
-        let options = Database::options().map_bytes(MAP_BYTES).formation(formation);
-        Ok(options.flush_delay(delay).open(path)?)
+    fn open(path: &Path, tuning: Tuning) -> Result<Database, Cause> {
+        Ok(tuning.apply(Database::options().map_bytes(MAP_BYTES)).open(path)?)
     }
 
     fn write(tx: &mut Transaction<'_>, batch: &Batch) -> heed::Result<()> {

@@ -4,14 +4,12 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use groupcommit::sql::{Statement, Value};
-use groupcommit::sqlite::Formation;
 use groupcommit_remote::{Database, Error, Protocol, Transaction};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::adapter::{Adapter, Counted, Plain};
+use crate::adapter::{Adapter, Counted, Plain, Tuning};
 use crate::client::Blocking;
 use crate::error::Cause;
 use crate::server::integer;
@@ -73,9 +71,9 @@ impl<D: Dialect> Adapter for D {
     type Database = Database<D::Protocol>;
     type Error = Error<D::Protocol>;
 
-    fn open(path: &Path, formation: Formation, _: Duration) -> Result<Self::Database, Cause> {
+    fn open(path: &Path, tuning: Tuning) -> Result<Self::Database, Cause> {
         create_table::<D>(path)?;
-        Ok(Database::options().formation(formation).open(url(path))?)
+        Ok(tuning.apply(Database::options()).open(url(path))?)
     }
 
     fn write(

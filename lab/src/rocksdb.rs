@@ -4,13 +4,11 @@
 //! threads that wait at the same time RocksDB merges by itself.
 
 use std::path::Path;
-use std::time::Duration;
 
 use groupcommit::rocksdb::rocksdb::{DB, IteratorMode, Options, WriteBatch, WriteOptions};
 use groupcommit::rocksdb::{Database, Error, Snapshot, Transaction};
-use groupcommit::sqlite::Formation;
 
-use crate::adapter::{Adapter, Plain};
+use crate::adapter::{Adapter, Plain, Tuning};
 use crate::condition::Condition;
 use crate::error::Cause;
 use crate::setting::Setting;
@@ -72,8 +70,8 @@ impl Adapter for Rocksdb {
     type Database = Database;
     type Error = Error;
 
-    fn open(path: &Path, formation: Formation, delay: Duration) -> Result<Database, Cause> {
-        Ok(Database::options().formation(formation).flush_delay(delay).open(path)?)
+    fn open(path: &Path, tuning: Tuning) -> Result<Database, Cause> {
+        Ok(tuning.apply(Database::options()).open(path)?)
     }
 
     fn write(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), Error> {

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use groupcommit::sqlite::{Database, Formation, Transaction};
+use groupcommit::sqlite::{Database, Transaction};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use crate::adapter::{Adapter, Counted, Plain};
+use crate::adapter::{Adapter, Counted, Plain, Tuning};
 use crate::condition::Condition;
 use crate::error::Cause;
 use crate::setting::Setting;
@@ -121,9 +121,8 @@ impl Adapter for Sqlite {
     type Database = Database;
     type Error = rusqlite::Error;
 
-    fn open(path: &Path, formation: Formation, delay: Duration) -> Result<Database, Cause> {
-        let options = Database::options().convert_to_wal(true).formation(formation);
-        let database = options.flush_delay(delay).open(path)?;
+    fn open(path: &Path, tuning: Tuning) -> Result<Database, Cause> {
+        let database = tuning.apply(Database::options().convert_to_wal(true)).open(path)?;
         database.exclusive(|connection| connection.execute_batch(CREATE_TABLE))?;
         Ok(database)
     }

@@ -71,13 +71,13 @@ impl Database {
     ///
     /// What keeps the database from being used so that every promise holds.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Options::new().open(path)
+        Options::default().open(path)
     }
 
     /// How to open a database otherwise than [`Database::open`] does.
     #[must_use]
     pub fn options() -> Options {
-        Options::new()
+        Options::default()
     }
 
     /// Reasons to doubt what a flush promises where this database lies; none on an ordinary disk.

@@ -20,7 +20,6 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use groupcommit_core::{Cause, Flush};
@@ -42,8 +41,6 @@ pub(crate) struct DataFile {
     path: PathBuf,
     /// What has to stay where it was found: the data file, and the file of its locks.
     places: Vec<(PathBuf, Identity)>,
-    /// Zero, but in experiments.
-    flush_delay: Duration,
     /// Flushes that succeed before one is made to fail; for tests of what happens then.
     #[cfg(test)]
     pub(crate) flushes_until_failure: std::sync::atomic::AtomicI64,
@@ -52,7 +49,7 @@ pub(crate) struct DataFile {
 impl DataFile {
     /// Opens the data file at `path`, creating an empty one if it is missing, and makes what is in
     /// it durable, with its directory entry.
-    pub(crate) fn open(path: PathBuf, flush_delay: Duration) -> Result<Self, Error> {
+    pub(crate) fn open(path: PathBuf) -> Result<Self, Error> {
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { doing, path, source }
@@ -74,7 +71,6 @@ impl DataFile {
             file,
             places: vec![(path.clone(), identity)],
             path,
-            flush_delay,
             #[cfg(test)]
             flushes_until_failure: i64::MAX.into(),
         })
@@ -124,10 +120,6 @@ impl DataFile {
             return Err(io_error(io::Error::other("a flush that a test made fail")));
         }
         self.file.sync_data().map_err(io_error)?;
-        // Never in use, only where an experiment shows a slower disk.
-        if !self.flush_delay.is_zero() {
-            std::thread::sleep(self.flush_delay);
-        }
         self.check_in_place()
     }
 }
@@ -163,12 +155,11 @@ mod tests {
             file: File::options().write(true).open(null).unwrap(),
             path: null.to_owned(),
             places: Vec::new(),
-            flush_delay: Duration::ZERO,
             flushes_until_failure: i64::MAX.into(),
         };
         let failed = file.flush().unwrap_err();
         assert!(matches!(failed, Error::Io { doing: "flush the data file", .. }), "{failed}");
-        let failed = DataFile::open(null.to_owned(), Duration::ZERO).unwrap_err();
+        let failed = DataFile::open(null.to_owned()).unwrap_err();
         assert!(matches!(failed, Error::Io { doing: "flush the data file", .. }), "{failed}");
         let failed = sync_folder_of(Path::new("/proc/self/comm")).unwrap_err();
         assert!(matches!(failed, Error::Io { doing: "flush the folder", .. }), "{failed}");

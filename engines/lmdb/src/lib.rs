@@ -54,11 +54,11 @@ pub use open::Options;
 pub use operation::{Operation, OperationResult, Table};
 pub use transaction::Transaction;
 
-#[cfg(feature = "experiments")]
-pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
     Tickets, TrySubmitError, Unknown,
 };
+#[cfg(feature = "experiments")]
+pub use groupcommit_core::{Experiments, Formation};
 pub use groupcommit_medium::Warning;
 pub use heed;

@@ -1,9 +1,7 @@
 //! Opening a database: everything that has to be true before the first promise is made.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc};
 
-#[cfg(feature = "experiments")]
-use groupcommit_core::Formation;
 use groupcommit_core::{Limits, Pipeline, Settings};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use heed::{CommitOrAbort, Env, MdbError, WithoutTls, types::Bytes};
@@ -31,20 +29,12 @@ pub struct Options {
     tables_max: u32,
     readers_max: u32,
     settings: Settings,
-    flush_delay: Duration,
 }
 
 impl Default for Options {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Options {
     /// Creates the database when it is missing, with a map of 1 GiB that grows to at most 1 TiB,
     /// 128 tables and 512 readers at once, and admits [`Limits::default`].
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             create: true,
             map_bytes: 1 << 30,
@@ -52,10 +42,18 @@ impl Options {
             tables_max: 128,
             readers_max: 512,
             settings: Settings::default(),
-            flush_delay: Duration::ZERO,
         }
     }
+}
 
+#[cfg(feature = "experiments")]
+impl groupcommit_core::Experiments for Options {
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl Options {
     /// Whether to create a database that is missing.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
@@ -101,22 +99,6 @@ impl Options {
         self
     }
 
-    /// How groups are formed.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn formation(mut self, formation: Formation) -> Self {
-        self.settings.formation = formation;
-        self
-    }
-
-    /// Makes every flush of the data file take so much longer, as on a slower disk.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn flush_delay(mut self, delay: Duration) -> Self {
-        self.flush_delay = delay;
-        self
-    }
-
     /// Opens the database at `path`: a folder that holds `data.mdb`, as is LMDB's custom, or, where
     /// there is one already, a data file without a folder.
     ///
@@ -157,7 +139,7 @@ impl Options {
         for warning in &warnings {
             tracing::warn!(path = %path.display(), "{warning}");
         }
-        let mut data = DataFile::open(data_path, self.flush_delay)?;
+        let mut data = DataFile::open(data_path)?;
         let shape = Shape {
             map_bytes: self.first_map_bytes(data.bytes()?),
             tables_max: self.tables_max,

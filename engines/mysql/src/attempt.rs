@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use groupcommit_core::{Group, Ran, Settled};
-use groupcommit_remote::{Members, Obstacle, Setback, Unsettled, deliver, run_member};
+use groupcommit_remote::{Attempt, Members, Obstacle, Setback, Unsettled, deliver, run_member};
 
 use crate::{
     Error, MySql,
     execution::{Execution, Fault},
     record::{Commit, Key, TABLE},
-    session::{LOCK_WAIT, Server, Session, code, is_lost, is_transient},
+    session::{LOCK_WAIT, Server, code, is_lost, is_transient},
     settle,
 };
 
@@ -36,13 +36,8 @@ pub struct Memory {
 }
 
 /// Runs `members`, and more of the group, in one transaction. Returns how many commits that took.
-pub(crate) fn attempt(
-    writer: &mut Writer,
-    session: Session,
-    group: &mut Group<Writer>,
-    members: &mut Members,
-    failures: usize,
-) -> Result<u64, Setback<MySql>> {
+pub(crate) fn attempt(attempt: Attempt<'_, MySql>) -> Result<u64, Setback<MySql>> {
+    let Attempt { writer, session, group, members, failures } = attempt;
     let mut execution = Execution::new(session, writer.protocol.clone(), failures > 0);
     run_members(&mut execution, group, members);
     let fault = if execution.has_fault() {

@@ -2,8 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use groupcommit_core::{Group, Settled};
-use groupcommit_remote::{Members, Protocol, Purpose, Setback, TokenSql, Unsettled};
+use groupcommit_core::Settled;
+use groupcommit_remote::{Attempt, Protocol, Purpose, Setback, TokenSql, Unsettled};
 
 use crate::{
     Error, MySql,
@@ -110,14 +110,8 @@ impl Protocol for MySql {
         Ok(())
     }
 
-    fn attempt(
-        writer: &mut Writer,
-        session: Session,
-        group: &mut Group<Writer>,
-        members: &mut Members,
-        failures: usize,
-    ) -> Result<u64, Setback<Self>> {
-        attempt::attempt(writer, session, group, members, failures)
+    fn attempt(attempt: Attempt<'_, Self>) -> Result<u64, Setback<Self>> {
+        attempt::attempt(attempt)
     }
 
     fn alone(writer: &mut Writer) -> Result<AloneSession, Error> {

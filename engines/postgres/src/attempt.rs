@@ -15,13 +15,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use groupcommit_core::{Group, Ran, Settled};
 use groupcommit_remote::{
-    Member, Members, Obstacle, Setback, Sizes, Unsettled, deliver, reject, run_member,
+    Attempt, Member, Members, Obstacle, Setback, Sizes, Unsettled, deliver, reject, run_member,
 };
 
 use crate::{
     Error, Postgres, StatementResult,
     execution::{Execution, Fault, is_of_time},
-    session::Session,
     settle::{self, Commit},
 };
 
@@ -55,13 +54,8 @@ impl Memory {
 }
 
 /// Runs `members`, and more of the group, in one transaction. Returns how many commits that took.
-pub(crate) fn attempt(
-    writer: &mut Writer,
-    session: Session,
-    group: &mut Group<Writer>,
-    members: &mut Members,
-    failures: usize,
-) -> Result<u64, Setback<Postgres>> {
+pub(crate) fn attempt(attempt: Attempt<'_, Postgres>) -> Result<u64, Setback<Postgres>> {
+    let Attempt { writer, session, group, members, failures } = attempt;
     let all_guarded = writer.memory.unguarded.now() <= SAVEPOINTS_MAX;
     let mut execution = Execution::new(session, members.is_for_one());
     let ran = run_members(&mut execution, group, members, all_guarded);

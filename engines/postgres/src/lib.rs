@@ -58,12 +58,12 @@ pub type Transaction<'g> = groupcommit_remote::Transaction<'g, Postgres>;
 /// A commit whose outcome is not known.
 pub type Unsettled = groupcommit_remote::Unsettled<Postgres>;
 
-#[cfg(feature = "experiments")]
-pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Settled, Stats, Submitter,
     Summary, Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TrySubmitError, Unknown,
 };
+#[cfg(feature = "experiments")]
+pub use groupcommit_core::{Experiments, Formation};
 pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use rustls;
 pub use tokio_postgres;

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use groupcommit_core::{Group, Settled};
-use groupcommit_remote::{Members, Protocol, Purpose, Setback, TokenSql, Unsettled};
+use groupcommit_core::Settled;
+use groupcommit_remote::{Attempt, Protocol, Purpose, Setback, TokenSql, Unsettled};
 
 use crate::{
     Error, Postgres,
@@ -102,14 +102,8 @@ impl Protocol for Postgres {
         memory.members_max()
     }
 
-    fn attempt(
-        writer: &mut Writer,
-        session: Session,
-        group: &mut Group<Writer>,
-        members: &mut Members,
-        failures: usize,
-    ) -> Result<u64, Setback<Self>> {
-        attempt::attempt(writer, session, group, members, failures)
+    fn attempt(attempt: Attempt<'_, Self>) -> Result<u64, Setback<Self>> {
+        attempt::attempt(attempt)
     }
 
     /// The writer's own. The next group gets a new one, which knows the schema as it is then.

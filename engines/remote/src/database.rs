@@ -59,13 +59,13 @@ impl<P: Protocol> Database<P> {
     ///
     /// [`Error`] says why the promises could not be kept on this server.
     pub fn open(url: &str) -> Result<Self, Error<P>> {
-        Options::new().open(url)
+        Options::default().open(url)
     }
 
     /// Options for opening a database.
     #[must_use]
     pub fn options() -> Options<P> {
-        Options::new()
+        Options::default()
     }
 
     /// Reasons to doubt what a commit promises on this server; none with its default settings.

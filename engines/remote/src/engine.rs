@@ -53,6 +53,20 @@ impl<P: Protocol> fmt::Debug for Writer<P> {
     }
 }
 
+/// One attempt at a group.
+pub struct Attempt<'a, P: Protocol> {
+    /// Of the database.
+    pub writer: &'a mut Writer<P>,
+    /// The connection, in no transaction.
+    pub session: P::Session,
+    /// What more members are taken from.
+    pub group: &'a mut Group<Writer<P>>,
+    /// The members to begin with.
+    pub members: &'a mut Members,
+    /// How often a [`Setback::Member`] came before.
+    pub failures: usize,
+}
+
 /// Why an attempt was not committed.
 #[derive(Debug)]
 pub enum Setback<P: Protocol> {
@@ -87,7 +101,8 @@ impl<P: Protocol> Engine for Writer<P> {
                     return Ok(Executed::default());
                 }
             };
-            let (obstacle, error) = match P::attempt(self, session, group, &mut members, failures) {
+            let attempt = Attempt { writer: self, session, group, members: &mut members, failures };
+            let (obstacle, error) = match P::attempt(attempt) {
                 Ok(commits) => {
                     self.sizes.committed(members.len());
                     return Ok(Executed { commits });

@@ -32,7 +32,7 @@ mod transaction;
 mod trials;
 
 pub use database::Database;
-pub use engine::{Setback, Writer, deliver, reject, run_member};
+pub use engine::{Attempt, Setback, Writer, deliver, reject, run_member};
 pub use error::{Error, Unsettled, chain};
 pub use exclusive::Exclusive;
 pub use flusher::Flusher;

@@ -2,8 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-#[cfg(feature = "experiments")]
-use groupcommit_core::Formation;
 use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 
 use crate::{
@@ -29,16 +27,9 @@ impl<P: Protocol> fmt::Debug for Options<P> {
 }
 
 impl<P: Protocol> Default for Options<P> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<P: Protocol> Options<P> {
     /// The defaults: two connections for reads, [`Limits::default`], 10 s to reconnect, 30 s to find
     /// out what became of a lost commit.
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             readers: 2,
             settings: Settings::default(),
@@ -48,7 +39,16 @@ impl<P: Protocol> Options<P> {
             keeps_tokens: false,
         }
     }
+}
 
+#[cfg(feature = "experiments")]
+impl<P: Protocol> groupcommit_core::Experiments for Options<P> {
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl<P: Protocol> Options<P> {
     /// How many connections reads share (default: 2). One more connection writes, and one more is
     /// opened for [`Database::read_durable`] and [`Database::exclusive`].
     #[must_use]
@@ -61,14 +61,6 @@ impl<P: Protocol> Options<P> {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
-        self
-    }
-
-    /// How groups are formed.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn formation(mut self, formation: Formation) -> Self {
-        self.settings.formation = formation;
         self
     }
 

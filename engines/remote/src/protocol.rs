@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use groupcommit_core::{Group, Settled};
+use groupcommit_core::Settled;
 use groupcommit_statement::{Statement, StatementResult, Value};
 
 use crate::{
-    Error, Members, TokenSql, Unsettled,
-    engine::{Setback, Writer},
+    Error, TokenSql, Unsettled,
+    engine::{Attempt, Setback, Writer},
 };
 
 /// The purpose of a connection.
@@ -115,8 +115,8 @@ pub trait Protocol: Clone + Debug + Send + Sync + 'static {
         usize::MAX
     }
 
-    /// Attempts a group: runs `members`, and more of the group, in one transaction, and returns how
-    /// many commits that took. `failures` is how often a [`Setback::Member`] came before.
+    /// Attempts a group: runs the members, and more of the group, in one transaction, and returns how
+    /// many commits that took.
     ///
     /// REQUIRES of it: with an error, nothing of the attempt is in the database, and members are
     /// rejected only for what does not depend on the attempt.
@@ -124,13 +124,7 @@ pub trait Protocol: Clone + Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Why there was no commit.
-    fn attempt(
-        writer: &mut Writer<Self>,
-        session: Self::Session,
-        group: &mut Group<Writer<Self>>,
-        members: &mut Members,
-        failures: usize,
-    ) -> Result<u64, Setback<Self>>;
+    fn attempt(attempt: Attempt<'_, Self>) -> Result<u64, Setback<Self>>;
 
     /// The connection that an exclusive is given.
     ///

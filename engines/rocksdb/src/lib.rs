@@ -56,11 +56,11 @@ pub use transaction::{Entries, Transaction};
 pub use unlogged::{NotDurable, UnloggedDatabase};
 pub use write::{Write, WriteResult};
 
-#[cfg(feature = "experiments")]
-pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
     Tickets, TrySubmitError, Unknown,
 };
+#[cfg(feature = "experiments")]
+pub use groupcommit_core::{Experiments, Formation};
 pub use groupcommit_medium::Warning;
 pub use rocksdb;

@@ -1,9 +1,7 @@
 //! Opening a database: everything that has to be true before the first promise is made.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
-#[cfg(feature = "experiments")]
-use groupcommit_core::Formation;
 use groupcommit_core::{Limits, Pipeline, Settings};
 use groupcommit_medium::{Unusable, Warning, folder_of};
 use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
@@ -26,7 +24,6 @@ pub struct Options {
     rocksdb: rocksdb::Options,
     families: Vec<(String, rocksdb::Options)>,
     settings: Settings,
-    flush_delay: Duration,
     times_log: bool,
 }
 
@@ -37,26 +34,27 @@ impl std::fmt::Debug for Options {
 }
 
 impl Default for Options {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Options {
     /// Creates the database when it is missing, uses RocksDB's own defaults, and admits
     /// [`Limits::default`].
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             create: true,
             rocksdb: rocksdb::Options::default(),
             families: Vec::new(),
             settings: Settings::default(),
-            flush_delay: Duration::ZERO,
             times_log: false,
         }
     }
+}
 
+#[cfg(feature = "experiments")]
+impl groupcommit_core::Experiments for Options {
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl Options {
     /// Whether to create a database that is missing.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
@@ -83,22 +81,6 @@ impl Options {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
-        self
-    }
-
-    /// How groups are formed.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn formation(mut self, formation: Formation) -> Self {
-        self.settings.formation = formation;
-        self
-    }
-
-    /// Makes every flush take so much longer, as on a slower disk.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn flush_delay(mut self, delay: Duration) -> Self {
-        self.flush_delay = delay;
         self
     }
 
@@ -147,7 +129,7 @@ impl Options {
         let db = Handle::new(self.open_rocksdb(path, &real, wal)?, &real, claim)?;
         let families = families::families(&real)?;
         settings::check_families(&families)?;
-        let store = Arc::new(Store::new(&real, db, wal, self.flush_delay, self.times_log));
+        let store = Arc::new(Store::new(&real, db, wal, self.times_log));
         let writer = Writer {
             store: store.clone(),
             families,

@@ -6,7 +6,6 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
@@ -30,7 +29,6 @@ pub(crate) enum Wal {
 pub(crate) struct Store {
     path: PathBuf,
     wal: Wal,
-    flush_delay: Duration,
     /// Nanoseconds spent writing the log, where they are counted.
     log_write_ns: Option<AtomicU64>,
     /// How many failures in the background RocksDB has gone on after.
@@ -43,17 +41,10 @@ pub(crate) struct Store {
 const BACKGROUND_ERRORS: &str = "rocksdb.background-errors";
 
 impl Store {
-    pub(crate) fn new(
-        path: &Path,
-        db: Handle,
-        wal: Wal,
-        flush_delay: Duration,
-        times_log: bool,
-    ) -> Self {
+    pub(crate) fn new(path: &Path, db: Handle, wal: Wal, times_log: bool) -> Self {
         Self {
             path: path.to_owned(),
             wal,
-            flush_delay,
             log_write_ns: times_log.then(AtomicU64::default),
             failures_survived: AtomicU64::default(),
             db: RwLock::new(Some(Arc::new(db))),
@@ -152,10 +143,6 @@ impl Flush for Flusher {
     fn flush(&self) -> Result<(), Cause> {
         // Closing flushed everything there was.
         let Some(db) = self.0.db() else { return Ok(()) };
-        // Never in use, only where tests and experiments show a slower disk.
-        if !self.0.flush_delay.is_zero() {
-            thread::sleep(self.0.flush_delay);
-        }
         let flushed = match self.0.wal {
             // Syncs every log that is not synced yet, the current one as far as it is written.
             Wal::On => db.flush_wal(true).map_err(self.0.failed("flush the write-ahead log of")),

@@ -35,7 +35,7 @@ impl UnloggedDatabase {
     ///
     /// As [`Database::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Options::new().open_unlogged(path)
+        Options::default().open_unlogged(path)
     }
 
     /// As [`Submitter::submit`](groupcommit_core::Submitter::submit), without durability.

@@ -574,7 +574,7 @@ mod tests {
         log.set_len(length / 2).unwrap(); // what is read beyond that is missing
 
         let place = Place::of(path.clone()).unwrap();
-        let flushed = Log::open(path.with_extension("db-wal"), place, Duration::ZERO).unwrap();
+        let flushed = Log::open(path.with_extension("db-wal"), place).unwrap();
         let mut checkpoints = Checkpoints::new(&path, flushed);
         checkpoints.between_groups(FRAMES_TIMES * FRAMES_MIN).unwrap_err();
         log.set_len(length).unwrap();

@@ -56,12 +56,12 @@ pub use open::Options;
 pub use statement::{Parameters, Part, read_each, run_statement, step_on};
 pub use transaction::Transaction;
 
-#[cfg(feature = "experiments")]
-pub use groupcommit_core::Formation;
 pub use groupcommit_core::{
     Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Stats, Submitter, Summary,
     Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TrySubmitError, Unknown,
 };
+#[cfg(feature = "experiments")]
+pub use groupcommit_core::{Experiments, Formation};
 pub use groupcommit_medium::Warning;
 pub use groupcommit_statement::{Statement, StatementResult, Value, WrongType};
 pub use rusqlite;

@@ -8,8 +8,6 @@ use std::{
     time::Duration,
 };
 
-#[cfg(feature = "experiments")]
-use groupcommit_core::Formation;
 use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use rusqlite::{Connection, ErrorCode, FileControl, OpenFlags, wal::CheckpointMode};
@@ -39,31 +37,31 @@ pub struct Options {
     convert_to_wal: bool,
     busy_timeout: Duration,
     settings: Settings,
-    flush_delay: Duration,
     readers_at_least: usize,
 }
 
 impl Default for Options {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Options {
     /// Creates the database when it is missing, converts nothing, waits up to 5 s for other
     /// processes, and admits [`Limits::default`].
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             create: true,
             convert_to_wal: false,
             busy_timeout: Duration::from_secs(5),
             settings: Settings::default(),
-            flush_delay: Duration::ZERO,
             readers_at_least: 0,
         }
     }
+}
 
+#[cfg(feature = "experiments")]
+impl groupcommit_core::Experiments for Options {
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+}
+
+impl Options {
     /// Whether to create a database that is missing.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
@@ -106,22 +104,6 @@ impl Options {
     #[must_use]
     pub fn tokens(mut self, limits: TokenLimits) -> Self {
         self.settings.tokens = limits;
-        self
-    }
-
-    /// How groups are formed.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn formation(mut self, formation: Formation) -> Self {
-        self.settings.formation = formation;
-        self
-    }
-
-    /// Makes every flush of the log take so much longer, as on a slower disk.
-    #[cfg(feature = "experiments")]
-    #[must_use]
-    pub fn flush_delay(mut self, delay: Duration) -> Self {
-        self.flush_delay = delay;
         self
     }
 
@@ -217,7 +199,7 @@ impl Options {
             return Err(Error::DatabaseReplaced(database));
         }
         let log = ffi::wal_path(&connection).ok_or(Error::NotAFile)?;
-        let log = Log::open(log, place, self.flush_delay)?;
+        let log = Log::open(log, place)?;
         Ok((connection, log))
     }
 

@@ -28,7 +28,6 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
-    time::Duration,
 };
 
 use groupcommit_core::{Cause, Flush};
@@ -51,8 +50,6 @@ pub(crate) struct Log {
     database: Place,
     /// Its length when a group last began.
     length: AtomicU64,
-    /// Zero, but in experiments.
-    flush_delay: Duration,
     /// Neither a sync of the log nor a checkpoint has failed. Locked while a sync is under way.
     is_sound: Mutex<bool>,
     /// The writing connection is being closed, or is. SQLite then deletes the log, once all of it is
@@ -89,13 +86,7 @@ impl Place {
 impl Log {
     /// Opens the log at `path`, which SQLite has created for the database at that other place, and
     /// makes its directory entry durable.
-    ///
-    /// Each flush is made to take `flush_delay` longer.
-    pub(crate) fn open(
-        path: PathBuf,
-        database: Place,
-        flush_delay: Duration,
-    ) -> Result<Arc<Self>, Error> {
+    pub(crate) fn open(path: PathBuf, database: Place) -> Result<Arc<Self>, Error> {
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { doing, path, source }
@@ -111,7 +102,6 @@ impl Log {
             place: Place { path, identity },
             database,
             length: AtomicU64::new(0),
-            flush_delay,
             is_sound: Mutex::new(true),
             is_closed: AtomicBool::new(false),
             #[cfg(test)]
@@ -150,20 +140,13 @@ impl Log {
     }
 
     fn sync(&self) -> Result<(), Error> {
-        {
-            let mut is_sound = self.lock();
-            let synced = self.sync_data();
-            *is_sound &= synced.is_ok();
-            synced.map_err(|source| {
-                let path = self.place.path.clone();
-                Error::Io { doing: "flush the write-ahead log", path, source }
-            })?;
-        }
-        // Never in use, only where an experiment shows a slower disk.
-        if !self.flush_delay.is_zero() {
-            std::thread::sleep(self.flush_delay);
-        }
-        Ok(())
+        let mut is_sound = self.lock();
+        let synced = self.sync_data();
+        *is_sound &= synced.is_ok();
+        synced.map_err(|source| {
+            let path = self.place.path.clone();
+            Error::Io { doing: "flush the write-ahead log", path, source }
+        })
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -234,9 +217,12 @@ impl Flush for LogFlusher {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        atomic::{AtomicI64, Ordering::Relaxed},
-        mpsc::{self, Sender},
+    use std::{
+        sync::{
+            atomic::{AtomicI64, Ordering::Relaxed},
+            mpsc::{self, Sender},
+        },
+        time::Duration,
     };
 
     use groupcommit_core::{Failure, NotRun, Ticket};
@@ -420,7 +406,7 @@ mod tests {
         let null = Path::new("/dev/null");
         let open = |log: &Path| {
             let database = Place::of(null.to_owned()).unwrap();
-            Log::open(log.to_owned(), database, Duration::ZERO)
+            Log::open(log.to_owned(), database)
         };
         let log = open(null).unwrap();
         let failed = log.flush().unwrap_err();

@@ -2,7 +2,9 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use groupcommit_mysql::{Database, Error, Formation, Statement, StatementResult, Ticket, Value};
+use groupcommit_mysql::{
+    Database, Error, Experiments as _, Formation, Statement, StatementResult, Ticket, Value,
+};
 use groupcommit_testkit::servers::mysql::Kind;
 
 use crate::{
