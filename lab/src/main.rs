@@ -125,8 +125,8 @@ enum Command {
     /// Show records as text, as a page with charts, or as Markdown
     ///
     /// Nothing is measured and no record is changed. With --format html, the folder given by --out gets
-    /// report.html, one file that needs no network and no script, the charts as charts/*.svg and the
-    /// records as csv/*.csv. Nothing is compared between records.
+    /// report.html, one file that needs no network and no script, and the charts as charts/*.svg.
+    /// Nothing is compared between records.
     Report {
         /// Folders given by --out, or files of records
         #[arg(value_name = "RECORDS", required = true)]

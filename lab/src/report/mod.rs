@@ -8,7 +8,6 @@
 
 mod case;
 mod chart;
-mod export;
 mod html;
 mod large;
 mod load;
@@ -73,22 +72,14 @@ pub fn load_all(paths: &[PathBuf]) -> Result<Vec<(String, Results)>, LabError> {
     paths.iter().map(load).collect()
 }
 
-/// Writes [`REPORT_FILE`], `charts/*.svg` and `csv/*.csv` to the folder `out`, and returns the page.
+/// Writes [`REPORT_FILE`] and `charts/*.svg` to the folder `out`, and returns the page.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_page(runs: &[(String, Results)], out: &Path) -> Result<PathBuf, LabError> {
     let report = Report::of(runs);
     let charts = report.charts().map(|chart| (format!("{}.svg", chart.name), svg(chart))).collect();
-    let mut tables = Vec::new();
-    for (index, (_, results)) in runs.iter().enumerate() {
-        let prefix = if runs.len() > 1 { format!("{}-", index + 1) } else { String::new() };
-        for (name, text) in export::files(&results.measurements)? {
-            tables.push((format!("{prefix}{name}"), text));
-        }
-    }
     write_folder(&out.join("charts"), charts)?;
-    write_folder(&out.join("csv"), tables)?;
     write_folder(out, vec![(REPORT_FILE.to_owned(), html::page(&report))])?;
     Ok(out.join(REPORT_FILE))
 }

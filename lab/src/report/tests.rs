@@ -251,7 +251,7 @@ fn records_are_read_from_a_file_and_from_a_folder() {
     let read = load_all(&paths).expect("reads");
     assert!(read.iter().all(|(_, read)| *read == results));
     let page = write_page(&read[..1], folder.path()).expect("writes");
-    assert!(page.exists() && folder.path().join("csv/write.csv").exists());
+    assert!(page.exists() && folder.path().join("charts").exists());
     let error = load_all(&[folder.path().join("nowhere")]).expect_err("nothing there");
     assert!(error.to_string().contains("nowhere"), "{error}");
 }

@@ -107,19 +107,21 @@ fn snippet(path: &str) -> Result<String> {
         .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
         .collect();
     Ok(format!(
-        "```rust,no_run\nuse groupcommit::sqlite::Database;\n\n\
+        "```rust,no_run\nuse groupcommit::sqlite::Database;\n\
          fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{body}    db.close()?; // drains\n    \
          Ok(())\n}}\n```\n"
     ))
 }
 
-/// The first block of a language in another document, whose blocks are run.
+/// The first block of a language in another document, whose blocks are run; without what a script says
+/// of itself at its head.
 fn shown(document: &str, language: &str) -> Result<String> {
     let text = read(document)?;
     let begin = format!("```{language}\n");
     let block = text.split_once(&begin).and_then(|(_, rest)| rest.split_once("\n```\n"));
     let (block, _) = block.with_context(|| format!("{document} has no block of {language}"))?;
-    Ok(format!("{begin}{block}\n```\n"))
+    let code: Vec<&str> = block.lines().skip_while(|line| line.starts_with('#')).collect();
+    Ok(format!("{begin}{}\n```\n", code.join("\n")))
 }
 
 /// Constants as the source declares them, with their comments.
