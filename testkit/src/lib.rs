@@ -4,7 +4,7 @@
 //! reads with many threads, and checks them.
 //! `remote` is the suite of the engines for remote databases, with the feature `remote`.
 //! [`servers`] starts throw-away servers for those engines that need one. [`SetOnPanic`] ends threads of a
-//! test that fails.
+//! test that fails. A [`Victim`] is a process to be killed.
 
 pub mod conformance;
 pub mod history;
@@ -12,5 +12,7 @@ mod panics;
 #[cfg(feature = "remote")]
 pub mod remote;
 pub mod servers;
+mod victim;
 
 pub use panics::SetOnPanic;
+pub use victim::Victim;

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
 
-    /// Keep the figures in docs/measured, and write them into the documentation
+    /// Keep the figures in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// changes; for speed with `TMPDIR` in memory
     #[arg(long)]
     wide: bool,
-    /// Write the records to docs/measured, and the documentation from them
+    /// Keep the records in docs/measured, for `cargo xtask docs` to write into the documentation
     #[arg(long)]
     save: bool,
 }

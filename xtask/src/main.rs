@@ -8,7 +8,6 @@ mod fuzz;
 mod hang;
 mod hostile;
 mod languages;
-mod layers;
 mod libclang;
 mod measure;
 mod mutants;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
-    api, docs, hang, languages, layers, libclang, mutants, power,
+    api, docs, hang, languages, libclang, mutants, power,
     program::{cargo, shuttle_flags, target_folder},
     root::root,
     simulate,
@@ -86,7 +86,6 @@ pub(crate) fn run(_: &Options) -> Result<()> {
         ]),
     )?;
     timed("interfaces", api::check)?;
-    timed("layers", layers::check)?;
     timed("documents", docs::check)?;
     // The tests run the examples as programs; `cargo test` would build them so only by default, and
     // not when it is told which targets to test.

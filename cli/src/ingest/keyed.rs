@@ -28,7 +28,7 @@ use crate::ingest::ledger::{Entry, Place, Reject};
 use crate::ingest::not_built_in;
 use crate::ingest::opening::{self, Target};
 use crate::ingest::options::{Encoding, Format, KeyedEngine, Options};
-use crate::ingest::store::{CORRECT, Store, Trouble};
+use crate::ingest::store::{CORRECT, Ledger, Store, Trouble};
 use crate::ingest::stream::Stream;
 use crate::ingest::table::Existing;
 use engine::{Engine, Transaction};
@@ -154,26 +154,7 @@ impl<E> From<E> for Refusal<E> {
     }
 }
 
-impl<E: Engine> Store for Keyed<E> {
-    type Output = Option<Box<str>>;
-    type Error = Refusal<E::Error>;
-
-    fn name(&self) -> String {
-        self.path.display().to_string()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        E::warnings(&self.database)
-    }
-
-    fn stats(&self) -> Stats {
-        self.database.stats()
-    }
-
-    fn describe(&self, _table: &str) -> Result<Option<Existing>, Trouble> {
-        Ok(None)
-    }
-
+impl<E: Engine> Ledger for Keyed<E> {
     fn entries(&self) -> Result<Vec<Entry>, Trouble> {
         // Numbers are positive: the first byte of each is 0.
         let found = E::scan(&self.database, &self.tables.entries, &[0], &[0], usize::MAX);
@@ -199,18 +180,6 @@ impl<E: Engine> Store for Keyed<E> {
         begun.map_err(|failure| Trouble::of::<E::Error>(&failure))
     }
 
-    fn prepare(
-        &mut self,
-        entry: &Entry,
-        shape: &Shape,
-        _existing: Option<&Existing>,
-    ) -> Result<(), Trouble> {
-        let pair = Pair::new(shape, &self.key, self.encoding, E::KEY_BYTES_MAX);
-        self.pair = Some(pair.map_err(|what| Trouble::Failed(what, "name another with --key"))?);
-        self.entry = Some(entry.clone());
-        Ok(())
-    }
-
     fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble> {
         let (prefix, from) = (id.to_be_bytes(), reject_key(id, after + 1));
         let most = count_max as usize;
@@ -223,6 +192,47 @@ impl<E: Engine> Store for Keyed<E> {
             Some(Reject { record, line, reason, content: parts.next()?.to_vec() })
         };
         Ok(rows.map_err(|error| failed(&error))?.into_iter().filter_map(reject).collect())
+    }
+}
+
+impl<E: Engine> Store for Keyed<E> {
+    type Output = Option<Box<str>>;
+    type Error = Refusal<E::Error>;
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        E::warnings(&self.database)
+    }
+
+    fn stats(&self) -> Stats {
+        self.database.stats()
+    }
+
+    fn describe(&self, _table: &str) -> Result<Option<Existing>, Trouble> {
+        Ok(None)
+    }
+
+    fn ledger(&self) -> &impl Ledger {
+        self
+    }
+
+    fn has_ledger(&self) -> Result<bool, Trouble> {
+        Ok(true)
+    }
+
+    fn prepare(
+        &mut self,
+        entry: &Entry,
+        shape: &Shape,
+        _existing: Option<&Existing>,
+    ) -> Result<(), Trouble> {
+        let pair = Pair::new(shape, &self.key, self.encoding, E::KEY_BYTES_MAX);
+        self.pair = Some(pair.map_err(|what| Trouble::Failed(what, "name another with --key"))?);
+        self.entry = Some(entry.clone());
+        Ok(())
     }
 
     fn submit(&mut self, job: &Arc<Job>) -> Ticket<Self::Output, Self::Error> {

@@ -23,7 +23,7 @@ use crate::ingest::options::{Format, Options};
 use crate::ingest::progress::say;
 use crate::ingest::record::{Next, Record};
 use crate::ingest::rejects::RejectsFile;
-use crate::ingest::store::Store;
+use crate::ingest::store::{Ledger as _, Store};
 use crate::ingest::stream::Stream;
 use crate::ingest::summary::counted;
 use crate::ingest::table::Existing;
@@ -89,7 +89,11 @@ pub(crate) fn ingest<S: Store>(
         (Format::Sql, _) | (_, None) => None,
         _ => store.describe(&table).map_err(|trouble| cannot(trouble, "read"))?,
     };
-    let entries = store.entries().map_err(|trouble| cannot(trouble, "read"))?;
+    let entries = match store.has_ledger() {
+        Ok(true) => store.ledger().entries(),
+        other => other.map(|_| Vec::new()),
+    };
+    let entries = entries.map_err(|trouble| cannot(trouble, "read"))?;
     let id = entries.iter().map(|entry| entry.id).max().unwrap_or_default() + 1;
     let of_table: Vec<_> =
         entries.into_iter().filter(|entry| store.is_same_table(&entry.target, &table)).collect();
@@ -106,7 +110,7 @@ pub(crate) fn ingest<S: Store>(
             let entry = Entry { id, ..fresh };
             let creates = if existing.is_none() { store.creates(&table, &shape) } else { None };
             let store = &store;
-            patiently(&name, || store.begin(&entry, replaced, creates))
+            patiently(&name, || store.ledger().begin(&entry, replaced, creates))
                 .map_err(|trouble| cannot(trouble, "begin the ingest in"))?;
             entry
         }
@@ -116,7 +120,7 @@ pub(crate) fn ingest<S: Store>(
         .map_err(|trouble| cannot(trouble, "ingest into"))?;
     skip(stream, &entry)?;
     let rejects = RejectsFile::restore(options, |after, count_max| {
-        let batch = store.rejects(entry.id, after, count_max);
+        let batch = store.ledger().rejects(entry.id, after, count_max);
         batch.map_err(|trouble| cannot(trouble, "read the rejected records in"))
     })?;
     let flight = Flight::new(store, &entry, options.in_flight, rejects);

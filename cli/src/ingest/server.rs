@@ -18,20 +18,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use groupcommit::sql::{
-    self, Error, Kind, Statement, StatementResult, StatementsFailure, StatementsTicket, Value,
-    without_password,
+    self, Engine, Error, Kind, Statement, StatementResult, StatementsFailure, StatementsTicket,
+    Value, without_password,
 };
 use groupcommit::{Failure, Limits, Stats};
 
 use crate::exit::{Problem, explain};
 use crate::ingest::job::{Column, Job, Shape, Work};
-use crate::ingest::ledger::{Entry, Place, Reject};
+use crate::ingest::ledger::{Entry, Place};
 use crate::ingest::options::{Format, Options};
 use crate::ingest::sql_ledger::{
-    Database, ENTRIES, REJECT, checksum, integer, number, numbered, reject_params,
+    Database, REJECT, checksum, integer, number, numbered, reject_params,
 };
-use crate::ingest::store::{CORRECT, Store, Trouble};
-use crate::ingest::table::{Existing, create_statement, insert_statement};
+use crate::ingest::store::{CORRECT, Ledger, Store, Trouble};
+use crate::ingest::table::{Existing, insert_statement};
 use crate::ingest::value::{Cell, Kind as Keeps};
 
 /// Number of records after which the position in the ledger moves past them.
@@ -104,25 +104,12 @@ impl Store for Server {
         table::describe(&self.database, table).map_err(|failure| Trouble::of(&failure))
     }
 
-    fn entries(&self) -> Result<Vec<Entry>, Trouble> {
-        if self.describe(ENTRIES)?.is_none() {
-            return Ok(Vec::new());
-        }
-        self.ledger.entries()
+    fn ledger(&self) -> &impl Ledger {
+        &self.ledger
     }
 
-    fn creates(&self, table: &str, shape: &Shape) -> Option<String> {
-        let is_rows = shape.format != Format::Sql;
-        is_rows.then(|| create_statement(self.database.engine(), table, &shape.columns))
-    }
-
-    fn begin(
-        &self,
-        entry: &Entry,
-        before: Option<i64>,
-        creates: Option<String>,
-    ) -> Result<(), Trouble> {
-        self.ledger.begin(entry, before, creates)
+    fn engine(&self) -> Option<Engine> {
+        Some(self.database.engine())
     }
 
     fn prepare(
@@ -144,10 +131,6 @@ impl Store for Server {
         let place = |row: Vec<Value>| Some((number(row.first()?), checksum(row.get(1)?)));
         self.decided = decided.into_iter().filter_map(place).collect();
         Ok(())
-    }
-
-    fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble> {
-        self.ledger.rejects(id, after, count_max)
     }
 
     fn is_decided(&mut self, job: &Job) -> Result<bool, Trouble> {

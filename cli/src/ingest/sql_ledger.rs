@@ -4,10 +4,7 @@ use groupcommit::sql::{self, Engine, Statement, Value};
 use groupcommit::sqlite::{self, rusqlite};
 
 use crate::ingest::ledger::{Entry, Place, Reject};
-use crate::ingest::store::Trouble;
-
-/// The table of entries.
-pub(crate) const ENTRIES: &str = "_groupcommit_ingest";
+use crate::ingest::store::{ENTRIES, Ledger, Trouble};
 
 /// A database that runs statements as plain data.
 #[derive(Debug)]
@@ -68,8 +65,30 @@ impl Database {
         }
     }
 
-    /// Every entry.
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Trouble> {
+    /// The statements that move the place of an entry, over every record that is decided.
+    pub(crate) fn advance(&self, id: i64, place: Place, finished: bool) -> Vec<Statement> {
+        let Place { position, line, checksum } = place;
+        vec![
+            self.statement(
+                "DELETE FROM _groupcommit_decided WHERE ingest = ? AND record <= ?",
+                [id.into(), integer(position)],
+            ),
+            self.statement(
+                "UPDATE _groupcommit_ingest SET position = ?, line = ?, checksum = ?, finished = ? WHERE id = ?",
+                [
+                    integer(position),
+                    integer(line),
+                    checksum.into(),
+                    i64::from(finished).into(),
+                    id.into(),
+                ],
+            ),
+        ]
+    }
+}
+
+impl Ledger for Database {
+    fn entries(&self) -> Result<Vec<Entry>, Trouble> {
         let rows = self.read(&self.statement(
             "SELECT id, target, source, head, reading, position, line, checksum, finished, \
              (SELECT count(*) FROM _groupcommit_rejects WHERE ingest = id), \
@@ -99,8 +118,7 @@ impl Database {
         Ok(rows.into_iter().filter_map(entry).collect())
     }
 
-    /// Keeps a new entry in place of the one of number `before`; `creates` makes its table.
-    pub(crate) fn begin(
+    fn begin(
         &self,
         entry: &Entry,
         before: Option<i64>,
@@ -131,34 +149,7 @@ impl Database {
         self.transact(plan)
     }
 
-    /// The statements that move the place of an entry, over every record that is decided.
-    pub(crate) fn advance(&self, id: i64, place: Place, finished: bool) -> Vec<Statement> {
-        let Place { position, line, checksum } = place;
-        vec![
-            self.statement(
-                "DELETE FROM _groupcommit_decided WHERE ingest = ? AND record <= ?",
-                [id.into(), integer(position)],
-            ),
-            self.statement(
-                "UPDATE _groupcommit_ingest SET position = ?, line = ?, checksum = ?, finished = ? WHERE id = ?",
-                [
-                    integer(position),
-                    integer(line),
-                    checksum.into(),
-                    i64::from(finished).into(),
-                    id.into(),
-                ],
-            ),
-        ]
-    }
-
-    /// At most `count_max` rejected records behind record `after`, in order.
-    pub(crate) fn rejects(
-        &self,
-        id: i64,
-        after: u64,
-        count_max: u32,
-    ) -> Result<Vec<Reject>, Trouble> {
+    fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble> {
         let sql = format!(
             "SELECT record, line, reason, content, bytes FROM _groupcommit_rejects \
              WHERE ingest = ? AND record > ? ORDER BY record LIMIT {count_max}"

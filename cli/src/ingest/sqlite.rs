@@ -14,10 +14,10 @@ use groupcommit::{Failure, Rejected, Stats, Terms, Ticket};
 
 use crate::exit::{Problem, explain};
 use crate::ingest::job::{Job, Shape, Work};
-use crate::ingest::ledger::{Entry, Place, Reject};
+use crate::ingest::ledger::{Entry, Place};
 use crate::ingest::options::{Format, Options};
-use crate::ingest::sql_ledger::{self, ENTRIES};
-use crate::ingest::store::{Store, Trouble};
+use crate::ingest::sql_ledger;
+use crate::ingest::store::{Ledger, Store, Trouble};
 use crate::ingest::table::{self, Existing};
 use execute::{Plan, Refusal, execute, is_about_the_transaction};
 
@@ -92,29 +92,16 @@ impl Store for Sqlite {
         described.map_err(|failure| Trouble::of(&failure))
     }
 
-    fn entries(&self) -> Result<Vec<Entry>, Trouble> {
-        if self.describe(ENTRIES)?.is_none() {
-            return Ok(Vec::new());
-        }
-        self.ledger.entries()
+    fn ledger(&self) -> &impl Ledger {
+        &self.ledger
     }
 
     fn is_same_table(&self, one: &str, other: &str) -> bool {
         one.eq_ignore_ascii_case(other)
     }
 
-    fn creates(&self, table: &str, shape: &Shape) -> Option<String> {
-        let is_rows = shape.format != Format::Sql;
-        is_rows.then(|| table::create_statement(Engine::Sqlite, table, &shape.columns))
-    }
-
-    fn begin(
-        &self,
-        entry: &Entry,
-        before: Option<i64>,
-        creates: Option<String>,
-    ) -> Result<(), Trouble> {
-        self.ledger.begin(entry, before, creates)
+    fn engine(&self) -> Option<Engine> {
+        Some(Engine::Sqlite)
     }
 
     fn prepare(
@@ -130,10 +117,6 @@ impl Store for Sqlite {
         let guarded = existing.is_some_and(|existing| existing.fragile);
         self.plan = Arc::new(Plan { id: entry.id, insert, guarded });
         Ok(())
-    }
-
-    fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble> {
-        self.ledger.rejects(id, after, count_max)
     }
 
     fn submit(&mut self, job: &Arc<Job>) -> Ticket<Self::Output, Refusal> {

@@ -3,12 +3,17 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use groupcommit::sql::Engine;
 use groupcommit::{Failure, NotRun, Rejected, Stats, Ticket};
 
 use crate::exit::{Problem, explain};
 use crate::ingest::job::{Job, Shape};
 use crate::ingest::ledger::{Entry, Place, Reject};
-use crate::ingest::table::Existing;
+use crate::ingest::options::Format;
+use crate::ingest::table::{Existing, create_statement};
+
+/// The table of entries.
+pub(crate) const ENTRIES: &str = "_groupcommit_ingest";
 
 /// What to do where nothing better is known.
 pub(crate) const CORRECT: &str = "correct that, then use --resume";
@@ -32,26 +37,30 @@ pub(crate) trait Store: Sized + Send + Sync {
     /// Looks at a table; `None` if there is no such table, or the database has none.
     fn describe(&self, table: &str) -> Result<Option<Existing>, Trouble>;
 
-    /// Every entry in the ledger.
-    fn entries(&self) -> Result<Vec<Entry>, Trouble>;
+    /// Where it keeps how far its ingests are.
+    fn ledger(&self) -> &impl Ledger;
+
+    /// Whether an ingest left a ledger here.
+    fn has_ledger(&self) -> Result<bool, Trouble> {
+        self.describe(ENTRIES).map(|table| table.is_some())
+    }
 
     /// Whether two names mean the same table.
     fn is_same_table(&self, one: &str, other: &str) -> bool {
         one == other
     }
 
-    /// The statement that creates `table`, where it has to be created.
-    fn creates(&self, _table: &str, _shape: &Shape) -> Option<String> {
+    /// The database whose SQL it speaks, if any.
+    fn engine(&self) -> Option<Engine> {
         None
     }
 
-    /// Keeps a new entry in place of the one of number `before`, creating what is missing.
-    fn begin(
-        &self,
-        entry: &Entry,
-        before: Option<i64>,
-        creates: Option<String>,
-    ) -> Result<(), Trouble>;
+    /// The statement that creates `table`, where it has to be created.
+    fn creates(&self, table: &str, shape: &Shape) -> Option<String> {
+        let is_rows = shape.format != Format::Sql;
+        let engine = self.engine().filter(|_| is_rows)?;
+        Some(create_statement(engine, table, &shape.columns))
+    }
 
     /// Gets ready for records of `shape` behind `entry`.
     fn prepare(
@@ -60,9 +69,6 @@ pub(crate) trait Store: Sized + Send + Sync {
         shape: &Shape,
         existing: Option<&Existing>,
     ) -> Result<(), Trouble>;
-
-    /// At most `count_max` rejected records of the entry behind record `after`, in order.
-    fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble>;
 
     /// Whether an earlier run decided a record that is behind the place of the entry.
     fn is_decided(&mut self, _job: &Job) -> Result<bool, Trouble> {
@@ -90,6 +96,23 @@ pub(crate) trait Store: Sized + Send + Sync {
 
     /// Closes the database.
     fn close(&self) -> Result<(), String>;
+}
+
+/// Where a database keeps how far its ingests are, and what they rejected.
+pub(crate) trait Ledger {
+    /// Every entry.
+    fn entries(&self) -> Result<Vec<Entry>, Trouble>;
+
+    /// Keeps a new entry in place of the one of number `before`; `creates` makes its table.
+    fn begin(
+        &self,
+        entry: &Entry,
+        before: Option<i64>,
+        creates: Option<String>,
+    ) -> Result<(), Trouble>;
+
+    /// At most `count_max` rejected records of the entry behind record `after`, in order.
+    fn rejects(&self, id: i64, after: u64, count_max: u32) -> Result<Vec<Reject>, Trouble>;
 }
 
 /// Why something did not happen in the database.

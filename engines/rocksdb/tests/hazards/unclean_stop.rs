@@ -1,70 +1,25 @@
 //! A process that is killed leaves a log that is readable, but perhaps not durable.
 
-use std::{
-    env,
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
-
 use groupcommit_rocksdb::{Database, Error};
+use groupcommit_testkit::Victim;
 
 use crate::{hold, value};
 
-pub(crate) const PATH: &str = "GROUPCOMMIT_TEST_DATABASE";
-const READY: &str = "ready to be killed";
 const ROWS: u64 = 1_000;
-
-/// Says that this process can be killed, and waits for it.
-pub(crate) fn park() -> ! {
-    println!("{READY}");
-    loop {
-        std::thread::park();
-    }
-}
 
 /// Not a test of its own: what the other starts in a process of its own and kills.
 #[test]
 #[ignore = "run by the other test, in a process of its own"]
 fn process_that_is_killed() {
-    let Some(path) = env::var_os(PATH) else { return };
-    let db = Database::open(PathBuf::from(path)).unwrap();
+    let Some(path) = Victim::path() else { return };
+    let db = Database::open(path).unwrap();
     let tickets: Vec<_> =
         (0..ROWS).map(|row| db.submit(move |tx| tx.put(row.to_be_bytes(), "v"))).collect();
     tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
     // In the middle of a transaction, with others behind it.
     let _held = hold(&db);
     let _behind = db.submit(|tx| tx.put("behind", "v"));
-    park();
-}
-
-/// A test of this file's program in a process of its own.
-pub(crate) struct Victim(Child);
-
-impl Victim {
-    pub(crate) fn start(path: &Path, test: &str) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", test, "--ignored", "--nocapture"])
-            .env(PATH, path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains(READY)), "the process ended early");
-        Self(child)
-    }
-
-    pub(crate) fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+    Victim::park();
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Without a log nothing is durable before a flush, and no ticket says otherwise.
 
-use std::{env, path::PathBuf};
+use std::path::PathBuf;
 
 use groupcommit_rocksdb::{Database, Error, NotDurable, UnloggedDatabase, rocksdb};
-
-use crate::unclean_stop::{PATH, Victim, park};
+use groupcommit_testkit::Victim;
 
 const FLUSHED: u64 = 100;
 const ALL: u64 = 200;
@@ -18,8 +17,8 @@ fn open(path: PathBuf) -> UnloggedDatabase {
 #[test]
 #[ignore = "run by the other test, in a process of its own"]
 fn process_that_is_killed() {
-    let Some(path) = env::var_os(PATH) else { return };
-    let db = open(PathBuf::from(path));
+    let Some(path) = Victim::path() else { return };
+    let db = open(path);
     for index in 0..ALL {
         if index == FLUSHED {
             db.flush().unwrap();
@@ -32,7 +31,7 @@ fn process_that_is_killed() {
             })
             .unwrap();
     }
-    park();
+    Victim::park();
 }
 
 #[test]

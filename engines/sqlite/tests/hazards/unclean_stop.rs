@@ -1,27 +1,20 @@
 //! A process that is killed leaves a log that is readable, but perhaps not durable.
 
-use std::{
-    env, fs,
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
 use groupcommit_sqlite::{Database, rusqlite::Connection};
+use groupcommit_testkit::Victim;
 
 use crate::common::{hold, ids, insert, neighbour};
 
-const PATH: &str = "GROUPCOMMIT_TEST_DATABASE";
-const READY: &str = "ready to be killed";
 const ROWS: i64 = 100;
 
 /// Not a test of its own: what the others start in a process of its own and kill.
 #[test]
 #[ignore = "run by the other tests, in a process of its own"]
 fn process_that_is_killed() {
-    let Some(path) = env::var_os(PATH) else { return };
-    let db = Database::open(PathBuf::from(path)).unwrap();
+    let Some(path) = Victim::path() else { return };
+    let db = Database::open(path).unwrap();
     db.transact(|tx| tx.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, v)", ()))
         .unwrap();
     let tickets: Vec<_> = (1..=ROWS).map(|id| neighbour(&db, id)).collect();
@@ -30,38 +23,7 @@ fn process_that_is_killed() {
     }
     // In the middle of a transaction, so with a lock and with pages that are not committed.
     let _held = hold(&db);
-    println!("{READY}");
-    loop {
-        std::thread::park();
-    }
-}
-
-struct Victim(Child);
-
-impl Victim {
-    fn start(path: &Path) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "unclean_stop::process_that_is_killed", "--ignored", "--nocapture"])
-            .env(PATH, path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains(READY)), "the process ended early");
-        Self(child)
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+    Victim::park();
 }
 
 #[test]
@@ -69,7 +31,7 @@ fn what_it_left_in_the_log_is_in_the_database_before_open_returns() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.db");
     let wal = path.with_extension("db-wal");
-    Victim::start(&path).kill();
+    Victim::start(&path, "unclean_stop::process_that_is_killed").kill();
     assert!(fs::metadata(&wal).unwrap().len() > 0, "nothing was left in the log");
 
     let db = Database::open(&path).unwrap();
@@ -86,7 +48,7 @@ fn another_process_in_the_middle_of_a_transaction_is_a_neighbour() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.db");
     drop(Database::open(&path).unwrap());
-    let mut victim = Victim::start(&path);
+    let mut victim = Victim::start(&path, "unclean_stop::process_that_is_killed");
     let options = Database::options().busy_timeout(Duration::ZERO);
     // It holds the write lock, so its log cannot be brought in, nor anything written.
     assert!(options.open(&path).is_err());
