@@ -3,7 +3,7 @@
 //! An engine's `Database` dereferences to a [`Submitter`], so its methods are the database's own.
 //! Code that is written once for all engines takes any [`Submit`].
 
-use std::{convert::Infallible, error::Error, fmt, ops::Deref, sync::Arc};
+use std::{convert::Infallible, error::Error, fmt, iter, ops::Deref, sync::Arc};
 
 use crate::{
     Engine,
@@ -209,9 +209,9 @@ impl<E: Engine> Submitter<E> {
         self.shared.submit_one(self.shared.entry::<F>(Body::Member(cell), self.terms));
     }
 
-    /// Submits many transactions at once, each with an outcome of its own: one admission, and one
-    /// wake-up of the task that waits for all. Blocks as [`submit`](Self::submit) does; those that have room
-    /// are under way meanwhile.
+    /// Submits many transactions at once, each with an outcome of its own, and one wake-up of the task
+    /// that waits for all. Blocks as [`submit`](Self::submit) does; those that have room are under way
+    /// meanwhile.
     pub fn submit_many<T, X, F>(&self, transactions: impl IntoIterator<Item = F>) -> Tickets<T, X>
     where
         F: FnMut(&mut E::Transaction<'_>) -> Result<T, X> + Send + 'static,
@@ -301,6 +301,8 @@ impl<E: Engine> Submitter<E> {
         (cell, entry)
     }
 
+    /// Submits the transactions a few at a time, so that the first run while the others are made, up to
+    /// the first for which there is no room: from there on they are returned, to be waited with.
     fn members<T, X, F>(
         &self,
         transactions: impl IntoIterator<Item = F>,
@@ -310,10 +312,22 @@ impl<E: Engine> Submitter<E> {
         T: Send + 'static,
         X: Send + 'static,
     {
-        let members = transactions.into_iter().map(|transaction| {
+        let (mut tickets, mut waiting, mut has_room) = (Tickets::new(), Vec::new(), true);
+        for transaction in transactions {
             let (cell, entry) = self.member(transaction);
-            (self.shared.ticket(cell), entry)
-        });
-        members.unzip()
+            tickets.push(self.shared.ticket(cell));
+            waiting.push(entry);
+            if has_room && waiting.len() == AT_ONCE {
+                let mut entries = waiting.drain(..);
+                if let Some((entry, _)) = self.shared.offer(&mut entries) {
+                    has_room = false;
+                    waiting = iter::once(entry).chain(entries).collect();
+                }
+            }
+        }
+        (tickets, waiting)
     }
 }
+
+/// Of many transactions, those that are admitted under one lock.
+const AT_ONCE: usize = 128;

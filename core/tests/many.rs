@@ -43,6 +43,23 @@ fn assert_each(results: Vec<Result<u64, Failure<String>>>, count: u64) {
 }
 
 #[test]
+fn the_first_run_while_the_last_are_made() {
+    let pipeline = open(&Disk::new());
+    let (sender, ran) = mpsc::channel();
+    let transactions = (0..1_000).map(|value| {
+        if value == 999 {
+            ran.recv_timeout(FOREVER).expect("the first has run");
+        }
+        let sender = sender.clone();
+        move |tx: &mut Tx| {
+            let _is_awaited = sender.send(());
+            put(value)(tx)
+        }
+    });
+    assert!(pipeline.submit_many(transactions).wait().iter().all(Result::is_ok));
+}
+
+#[test]
 fn each_has_an_outcome_of_its_own_in_order() {
     let disk = Disk::new();
     let pipeline = open(&disk);

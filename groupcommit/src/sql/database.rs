@@ -247,7 +247,7 @@ impl Database {
         });
     }
 
-    /// Submits many transactions at once, each with an outcome of its own: one admission, and one
+    /// Submits many transactions at once, each with an outcome of its own, and one
     /// wake-up of the task that waits for all. Blocks as [`submit`](Self::submit) does.
     pub fn submit_many(
         &self,
