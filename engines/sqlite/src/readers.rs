@@ -11,7 +11,7 @@ use std::{
     cell::Cell,
     path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -188,6 +188,15 @@ impl Readers {
         }
     }
 
+    /// Wakes one who waits for a connection, now that there is one or may be.
+    fn tell(&self, state: MutexGuard<'_, State>) {
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.returned.notify_one();
+        }
+    }
+
     fn open(&self) -> rusqlite::Result<Reader> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
@@ -251,13 +260,14 @@ impl Lent<'_> {
             return; // closed by dropping
         };
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !state.closed && state.open <= self.readers.max {
-            state.open += 1; // what dropping `self` takes away again
-            state.idle.push(reader);
-            return;
+        if state.closed || state.open > self.readers.max {
+            drop(state);
+            return reader.close();
         }
-        drop(state);
-        reader.close();
+        state.idle.push(reader);
+        self.readers.tell(state);
+        // Its place is that of the idle connection now.
+        std::mem::forget(self);
     }
 }
 
@@ -268,8 +278,6 @@ impl Drop for Lent<'_> {
         }
         let mut state = self.readers.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open -= 1;
-        if state.waiting > 0 {
-            self.readers.returned.notify_one();
-        }
+        self.readers.tell(state);
     }
 }
