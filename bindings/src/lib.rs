@@ -16,6 +16,11 @@ mod open;
 mod process;
 mod read;
 
+/// What one thread allocates is often freed by another, as are statements and results here, which this
+/// allocator does without a lock.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use deliveries::{Delivered, Deliveries};
 pub use failure::Description;
 pub use groupcommit;
