@@ -2,7 +2,7 @@
 
 const { errorOf } = require("./errors.js");
 const native = require("./native.js");
-const { areNamed, partsOf, pushStatement, pushValues } = require("./parameters.js");
+const { areNamed, parameter, partsOf, pushStatement, pushValues } = require("./parameters.js");
 const { rowMaker, rowsOf } = require("./rows.js");
 
 /** How many texts of statements the native half remembers. */
@@ -25,6 +25,8 @@ class Connection {
   /** The transactions of this turn, and the deadline that they share. */
   #batch = [];
   #deadline;
+  /** The values of the row that was read last, to be overwritten by the next. */
+  #row = [];
 
   constructor(bigints) {
     const weak = new WeakRef(this);
@@ -85,20 +87,26 @@ class Connection {
   readSync(sql, args, firstAlone) {
     this.#makeRoom();
     const text = this.#text(sql);
-    const values = [];
-    pushValues(values, args);
-    const switches = (areNamed(args) ? 2 : 0) + (firstAlone ? 1 : 0);
-    const told = this.native.readSync(4 * text.number + switches, values);
-    let start = 0;
-    if (Array.isArray(told[0])) {
-      if (told.length === 1) throw errorOf(told[0]);
-      text.columns = told[0].length;
-      text.row = rowMaker(told[0]);
-      start = 1;
+    const isNamed = areNamed(args);
+    const what = 4 * text.number + (isNamed ? 2 : 0) + (firstAlone ? 1 : 0);
+    const values = firstAlone ? this.#row : [];
+    let told;
+    if (!isNamed && args?.length === 1) {
+      told = this.native.readSync(what, values, parameter(args[0]));
+    } else {
+      const given = [];
+      pushValues(given, args);
+      told = this.native.readSync(what, values, ...given);
     }
-    if (firstAlone) return told.length === 0 ? undefined : text.row(told, start);
+    if (told === 0) return firstAlone ? undefined : values;
+    if (typeof told !== "number") {
+      if (Array.isArray(told[0])) throw errorOf(told[0]);
+      text.columns = told.length;
+      text.row = rowMaker(told);
+    }
+    if (firstAlone) return text.row(values, 0);
     const rows = [];
-    for (; start < told.length; start += text.columns) rows.push(text.row(told, start));
+    for (let start = 0; start < values.length; start += text.columns) rows.push(text.row(values, start));
     return rows;
   }
 

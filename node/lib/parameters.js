@@ -56,4 +56,4 @@ function partsOf(statement) {
   throw new TypeError("a statement is a text, [sql, args] or { sql, args }");
 }
 
-module.exports = { areNamed, partsOf, pushStatement, pushValues };
+module.exports = { areNamed, parameter, partsOf, pushStatement, pushValues };

@@ -31,7 +31,7 @@ use napi::{
 
 use crate::{
     delivery::{Answer, Delivery, answer},
-    node_api::{Style, keep_loop_alive},
+    node_api::{Style, hold_memory, keep_loop_alive},
 };
 
 /// Calls JavaScript with what there is to deliver. Weak: it keeps no event loop alive by itself.
@@ -59,8 +59,13 @@ impl Wake for Signal {
     }
 }
 
+/// Memory that a database holds until its object is collected, also when it is closed: statistics, and
+/// what the pipeline keeps at hand.
+const MEMORY_BYTES: i64 = 48 * 1_024;
+
 /// What one database has under way.
 pub(crate) struct Driver {
+    env: Env,
     /// Filled once it is open.
     pub(crate) database: Arc<OnceLock<Database>>,
     signal: Arc<Signal>,
@@ -77,15 +82,16 @@ struct State {
 
 impl Driver {
     /// A driver that calls `settle` with what there is to deliver.
-    pub(crate) fn new(settle: &Function<'_, (), ()>, bigints: bool) -> Result<Rc<Self>> {
+    pub(crate) fn new(env: Env, settle: &Function<'_, (), ()>, bigints: bool) -> Result<Rc<Self>> {
         let signal = Arc::new(Signal::default());
         let state = State {
             deliveries: Deliveries::new(Waker::from(signal.clone())),
             aborts: HashMap::new(),
             keeps_loop_alive: false,
         };
-        let driver =
-            Rc::new(Self { database: Arc::default(), signal, bigints, state: RefCell::new(state) });
+        let (database, state) = (Arc::default(), RefCell::new(state));
+        let driver = Rc::new(Self { env, database, signal, bigints, state });
+        hold_memory(env, MEMORY_BYTES);
         let weak = Rc::downgrade(&driver);
         let settle = settle
             .build_threadsafe_function::<()>()
@@ -105,8 +111,13 @@ impl Driver {
     }
 
     pub(crate) fn style(&self) -> Style {
-        let engine = self.sql().map(sql::Database::engine);
-        Style { bigints: self.bigints, is_sqlite: engine.is_ok_and(|it| it == Engine::Sqlite) }
+        let none = Style { bigints: self.bigints, is_sqlite: false };
+        self.sql().map_or(none, |database| self.style_of(database))
+    }
+
+    /// As [`style`](Self::style), of the database where it is known.
+    pub(crate) fn style_of(&self, database: &sql::Database) -> Style {
+        Style { bigints: self.bigints, is_sqlite: database.engine() == Engine::Sqlite }
     }
 
     /// Submits transactions, each with its number.
@@ -165,6 +176,12 @@ impl Driver {
         }
         state.keep_loop_alive(env, &driver.signal);
         Delivery { delivered, style }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        hold_memory(self.env, -MEMORY_BYTES);
     }
 }
 

@@ -19,7 +19,7 @@ use napi_derive::napi;
 use crate::{
     delivery::{Answer, Chunk, answer, unavailable},
     driver::Driver,
-    node_api::{Handle, Items, Maker},
+    node_api::{Array, Given, Handle, Items, Maker},
     read,
     statements::Statements,
     stats::Stats,
@@ -66,7 +66,7 @@ pub fn new_connection<'env>(
     bigints: bool,
 ) -> Result<Object<'env>> {
     let connection = Rc::new(Connection {
-        driver: Driver::new(&settle, bigints)?,
+        driver: Driver::new(*env, &settle, bigints)?,
         statements: RefCell::default(),
     });
     let mut object = Methods { env, object: Object::new(env)?, connection };
@@ -111,17 +111,7 @@ pub fn new_connection<'env>(
         let (statement, database) = it.reading(call)?;
         it.block(call, move || answer(database.read_durable(&statement).map(|result| vec![result])))
     })?;
-    object.add("readSync", |it, call| {
-        // The number of the text, and two switches below it.
-        let (what, mut values): (u32, Items) = (call.get(0)?, call.get(1)?);
-        let (is_named, first_alone) = (what & 2 != 0, what & 1 != 0);
-        let statements = it.statements.borrow();
-        let text = statements.text(what >> 2)?;
-        let count = values.len() >> u32::from(is_named);
-        let statement = text.with(&mut values, count, is_named)?;
-        let make = Maker::new(call.env.raw(), it.driver.style());
-        read::now(it.driver.sql()?, &statement, first_alone, &text.columns, make)
-    })?;
+    object.add("readSync", Connection::read_sync)?;
     let shared = object.connection.clone();
     object.add("rows", move |_, call| rows(&shared, *call.env, call.get(0)?))?;
     object.add("flush", |it, call| {
@@ -211,6 +201,22 @@ impl Connection {
             call,
             async move { answer(Repeatable::run(&database, &token, statements).await) },
         )
+    }
+
+    /// Reads on this thread. Its arguments: the number of the text with two switches below it, the array
+    /// that the values of the rows are put into, and the parameters.
+    fn read_sync(&self, call: &FunctionCallContext<'_>) -> Result<Handle> {
+        let (what, values): (u32, Array) = (call.get(0)?, call.get(1)?);
+        let (is_named, first_alone) = (what & 2 != 0, what & 1 != 0);
+        let statements = self.statements.borrow();
+        let text = statements.text(what >> 2)?;
+        let mut places = 2..call.length();
+        let count = places.len() >> u32::from(is_named);
+        let statement = text
+            .with(count, is_named, || Given::argument(call, places.next().unwrap_or(usize::MAX)))?;
+        let database = self.driver.sql()?;
+        let make = Maker::new(call.env.raw(), self.driver.style_of(database));
+        read::now(database, &statement, first_alone, &text.columns, values, make)
     }
 
     /// The statement of a read, and what to read from.

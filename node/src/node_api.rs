@@ -8,7 +8,7 @@ use std::ptr;
 use groupcommit_bindings::groupcommit::sql::Value;
 use napi::{
     Error, JsValue, Result, Status,
-    bindgen_prelude::{FromNapiValue, ToNapiValue},
+    bindgen_prelude::{FromNapiValue, FunctionCallContext, ToNapiValue},
     sys,
 };
 
@@ -66,10 +66,6 @@ impl FromNapiValue for Items {
 }
 
 impl Items {
-    pub(crate) fn len(&self) -> usize {
-        self.len as usize
-    }
-
     /// Whether all were read.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == self.len
@@ -96,9 +92,25 @@ impl Items {
     /// A parameter.
     pub(crate) fn value(&mut self) -> Result<Value> {
         let item = self.take()?;
+        Given(self.env).value(item)
+    }
+}
+
+/// Reads values that a call was given, inside that call.
+#[derive(Clone, Copy)]
+pub(crate) struct Given(sys::napi_env);
+
+impl Given {
+    /// The parameter at a place among the arguments of a call.
+    pub(crate) fn argument(call: &FunctionCallContext<'_>, place: usize) -> Result<Value> {
+        let Handle(item) = call.get(place)?;
+        Self(call.env.raw()).value(item)
+    }
+
+    fn value(self, item: sys::napi_value) -> Result<Value> {
         let mut kind = 0;
-        // SAFETY: as above.
-        check(unsafe { sys::napi_typeof(self.env, item, &raw mut kind) })?;
+        // SAFETY: Node calls with a valid environment and valid values, and this does not outlive the call.
+        check(unsafe { sys::napi_typeof(self.0, item, &raw mut kind) })?;
         Ok(match kind {
             sys::ValueType::napi_number => number_of(self.double(item)?),
             sys::ValueType::napi_string => Value::Text(self.text(item)?),
@@ -109,41 +121,41 @@ impl Items {
         })
     }
 
-    fn double(&self, item: sys::napi_value) -> Result<f64> {
+    fn double(self, item: sys::napi_value) -> Result<f64> {
         let mut value = 0.0;
         // SAFETY: as above.
-        check(unsafe { sys::napi_get_value_double(self.env, item, &raw mut value) })?;
+        check(unsafe { sys::napi_get_value_double(self.0, item, &raw mut value) })?;
         Ok(value)
     }
 
-    fn boolean(&self, item: sys::napi_value) -> Result<bool> {
+    fn boolean(self, item: sys::napi_value) -> Result<bool> {
         let mut value = false;
         // SAFETY: as above.
-        check(unsafe { sys::napi_get_value_bool(self.env, item, &raw mut value) })?;
+        check(unsafe { sys::napi_get_value_bool(self.0, item, &raw mut value) })?;
         Ok(value)
     }
 
-    fn integer(&self, item: sys::napi_value) -> Result<i64> {
+    fn integer(self, item: sys::napi_value) -> Result<i64> {
         let (mut value, mut is_exact) = (0, false);
         // SAFETY: as above.
         check(unsafe {
-            sys::napi_get_value_bigint_int64(self.env, item, &raw mut value, &raw mut is_exact)
+            sys::napi_get_value_bigint_int64(self.0, item, &raw mut value, &raw mut is_exact)
         })?;
         if is_exact { Ok(value) } else { Err(Error::from_status(Status::BigintExpected)) }
     }
 
-    fn text(&self, item: sys::napi_value) -> Result<String> {
+    fn text(self, item: sys::napi_value) -> Result<String> {
         let mut length = 0;
         // SAFETY: as above; without a buffer, only the length in bytes is asked for.
         check(unsafe {
-            sys::napi_get_value_string_utf8(self.env, item, ptr::null_mut(), 0, &raw mut length)
+            sys::napi_get_value_string_utf8(self.0, item, ptr::null_mut(), 0, &raw mut length)
         })?;
         let mut bytes = Vec::<u8>::with_capacity(length + 1);
         // SAFETY: the buffer has room for the text and the nul behind it, which Node writes; `length`
         // is then how many bytes it wrote before that.
         unsafe {
             check(sys::napi_get_value_string_utf8(
-                self.env,
+                self.0,
                 item,
                 bytes.as_mut_ptr().cast(),
                 length + 1,
@@ -154,11 +166,11 @@ impl Items {
         String::from_utf8(bytes).map_err(|_| Error::from_status(Status::StringExpected))
     }
 
-    fn bytes(&self, item: sys::napi_value) -> Result<Vec<u8>> {
+    fn bytes(self, item: sys::napi_value) -> Result<Vec<u8>> {
         let (mut data, mut length) = (ptr::null_mut(), 0);
         // SAFETY: as above. The bytes are valid until JavaScript runs again, and are copied here.
         unsafe {
-            check(sys::napi_get_buffer_info(self.env, item, &raw mut data, &raw mut length))?;
+            check(sys::napi_get_buffer_info(self.0, item, &raw mut data, &raw mut length))?;
             if length == 0 {
                 return Ok(Vec::new());
             }
@@ -343,6 +355,13 @@ pub(crate) struct Array {
     next: u32,
 }
 
+/// One of JavaScript's own: what it holds is overwritten.
+impl FromNapiValue for Array {
+    unsafe fn from_napi_value(env: sys::napi_env, made: sys::napi_value) -> Result<Self> {
+        Ok(Self { env, made, next: 0 })
+    }
+}
+
 impl Array {
     pub(crate) fn push(&mut self, item: Handle) -> Result<()> {
         // SAFETY: both are values of the call that this was made in, which it does not outlive.
@@ -354,6 +373,13 @@ impl Array {
     pub(crate) fn finish(self) -> Handle {
         Handle(self.made)
     }
+}
+
+/// Tells JavaScript's collector of memory that is held for one of its objects, or no longer.
+pub(crate) fn hold_memory(env: napi::Env, bytes: i64) {
+    let mut held = 0;
+    // SAFETY: called on the thread of the environment. Nothing depends on whether it succeeds.
+    let _status = unsafe { sys::napi_adjust_external_memory(env.raw(), bytes, &raw mut held) };
 }
 
 /// Whether Node's event loop goes on for as long as `function` may be called.

@@ -22,22 +22,22 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// The statement with these parameters.
+    /// The statement with the parameters that `next` gives, each after its name where they have names.
     pub(crate) fn with(
         &self,
-        items: &mut Items,
         count: usize,
         is_named: bool,
+        mut next: impl FnMut() -> Result<Value>,
     ) -> Result<Statement> {
         let sql = self.sql.clone();
         if !is_named {
-            return Ok(Statement::new(sql, collect(count, || items.value())?));
+            return Ok(Statement::new(sql, collect(count, next)?));
         }
         let named = collect(count, || {
-            let Value::Text(name) = items.value()? else {
+            let Value::Text(name) = next()? else {
                 return Err(Error::from_reason("a name is no text"));
             };
-            Ok((name, items.value()?))
+            Ok((name, next()?))
         });
         Ok(Statement::named(sql, named?))
     }
@@ -64,7 +64,7 @@ impl Statements {
     pub(crate) fn statement(&self, items: &mut Items) -> Result<Statement> {
         let text = self.text(items.number()?)?;
         let shape = items.number()?;
-        text.with(items, shape as usize / 2, shape % 2 == 1)
+        text.with(shape as usize / 2, shape % 2 == 1, || items.value())
     }
 
     /// The next transaction: how many statements it has, and the statements.
