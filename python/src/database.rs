@@ -14,7 +14,7 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 use crate::{
     closure, errors,
     job::{Answer, Job, Want, Work},
-    values::{Parser, is_single},
+    values::Parser,
 };
 
 /// An open database.
@@ -122,13 +122,12 @@ impl Database {
         let mut parser = Parser::default();
         let (mut all, mut singles) = (Vec::new(), Vec::new());
         for transaction in transactions.try_iter()? {
-            let transaction = transaction?;
-            singles.push(is_single(&transaction));
-            all.push(parser.transaction(&transaction)?);
+            let (statements, is_single) = parser.transaction(&transaction?)?;
+            all.push(statements);
+            singles.push(is_single);
         }
         Ok(Job::new(Work::Waiting(Box::pin(async move {
-            let outcomes = database.submit_many_async(all).await.await;
-            Answer::Many(outcomes.into_iter().zip(singles).collect())
+            Answer::Many(database.submit_many_async(all).await.await, singles)
         }))))
     }
 

@@ -52,7 +52,8 @@ pub(crate) enum Work {
 /// What came of it, before it is made of Python's objects.
 pub(crate) enum Answer {
     Results(StatementsOutcome, bool),
-    Many(Vec<(StatementsOutcome, bool)>),
+    /// And which of them were given as one statement.
+    Many(Vec<StatementsOutcome>, Vec<bool>),
     Read(Result<StatementResult, StatementsFailure>, Want, bool),
     Chunk(Result<(Vec<String>, Vec<Vec<Value>>), StatementsFailure>, bool),
     Called(Result<Py<PyAny>, Failure<PyErr>>),
@@ -138,15 +139,12 @@ impl Answer {
     pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         match self {
             Self::Results(outcome, single) => results(py, outcome, single),
-            Self::Many(outcomes) => {
-                let list = PyList::empty(py);
-                for (outcome, single) in outcomes {
-                    match results(py, outcome, single) {
-                        Ok(result) => list.append(result)?,
-                        Err(error) => list.append(error.into_value(py))?,
-                    }
-                }
-                Ok(list.into_any())
+            Self::Many(outcomes, singles) => {
+                let objects = outcomes.into_iter().zip(singles).map(|(outcome, single)| {
+                    results(py, outcome, single)
+                        .or_else(|error| Ok(error.into_value(py).into_bound(py).into_any()))
+                });
+                Ok(PyList::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
             }
             Self::Read(Ok(read), want, named) => read_object(py, &read, want, named),
             Self::Chunk(Ok((columns, rows)), named) => {

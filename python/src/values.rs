@@ -46,16 +46,13 @@ impl Parser {
             Ok(Statement::new(text, in_turn(params.iter(), params.len())?))
         } else if let Ok(params) = params.cast::<PyList>() {
             Ok(Statement::new(text, in_turn(params.iter(), params.len())?))
-        } else if let Ok(params) = params.cast::<PyDict>() {
-            let params =
-                params.iter().map(|(name, value)| Ok((name.extract()?, value_of(&value, &name)?)));
-            Ok(Statement::named(text, params.collect::<PyResult<Vec<_>>>()?))
         } else if params.is_instance_of::<PyString>() || params.is_instance_of::<PyBytes>() {
             let found = type_name(params);
             Err(PyTypeError::new_err(format!(
                 "parameters must be a tuple, list or dict, not {found}"
             )))
         } else if let Ok(params) = params.cast::<PyMapping>() {
+            // A copy: another thread may change what was given.
             let params = params.items()?;
             let pairs: Vec<(String, Bound<'_, PyAny>)> = params.extract()?;
             let params = pairs.into_iter().map(|(name, value)| {
@@ -90,18 +87,19 @@ impl Parser {
         given.try_iter()?.map(|statement| self.one(&statement?)).collect()
     }
 
-    /// One transaction among many, which is a list, or the one statement that it has.
-    pub(crate) fn transaction(&mut self, given: &Bound<'_, PyAny>) -> PyResult<Vec<Statement>> {
-        Ok(if is_single(given) { vec![self.one(given)?] } else { self.statements(given)? })
+    /// One transaction among many, which is a list, or the one statement that it has; and whether it is
+    /// the latter.
+    pub(crate) fn transaction(
+        &mut self,
+        given: &Bound<'_, PyAny>,
+    ) -> PyResult<(Vec<Statement>, bool)> {
+        let is_single = given.is_instance_of::<PyString>()
+            || given.cast::<PyTuple>().is_ok_and(|pair| {
+                pair.get_borrowed_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())
+            });
+        let statements = if is_single { vec![self.one(given)?] } else { self.statements(given)? };
+        Ok((statements, is_single))
     }
-}
-
-/// Whether a transaction is given as the one statement that it has.
-pub(crate) fn is_single(given: &Bound<'_, PyAny>) -> bool {
-    let starts_with_sql = |pair: &Bound<'_, PyTuple>| {
-        pair.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())
-    };
-    given.is_instance_of::<PyString>() || given.cast::<PyTuple>().is_ok_and(starts_with_sql)
 }
 
 fn in_turn<'py>(
