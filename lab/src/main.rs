@@ -53,7 +53,8 @@ enum Command {
     /// `sync` (one synced commit a call), `sync-threads` (the same from 256 threads), `batched` (1,000
     /// rows a transaction by hand) and the two of groupcommit; RocksDB also `no-wal` and
     /// `wal-nosync` (not durable). Servers: `one-connection` and `connections` (25), one commit a
-    /// call each, and `groupcommit-async`.
+    /// call each, and `groupcommit-async`; PostgreSQL also `async-commit` (`synchronous_commit=off`: not
+    /// durable).
     ///
     /// Exit codes: 0 measured and verified; 2 wrong usage, a refusing environment, a transaction that
     /// was not committed, or rows missing; 130 stopped by Ctrl-C, with the finished measurements kept.

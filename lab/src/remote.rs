@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::adapter::{Adapter, Counted, Plain, Tuning};
 use crate::client::Blocking;
+use crate::condition::Condition;
 use crate::error::Cause;
 use crate::server::integer;
 use crate::setting::Setting;
@@ -45,7 +46,13 @@ pub(crate) struct PlainServer<D: Dialect> {
 impl<D: Dialect> Plain for PlainServer<D> {
     fn open(path: &Path, setting: &Setting) -> Result<Self, Cause> {
         create_table::<D>(path)?;
-        let connect = |_| Lane::connect(url(path)).map(Mutex::new);
+        let connect = |_| {
+            let mut lane = Lane::<D::Client>::connect(url(path))?;
+            if setting.condition == Condition::AsyncCommit {
+                lane.run("SET synchronous_commit = off", &[], None)?;
+            }
+            Ok::<_, Cause>(Mutex::new(lane))
+        };
         Ok(Self { connections: (0..setting.threads).map(connect).collect::<Result<_, _>>()? })
     }
 

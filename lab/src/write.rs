@@ -70,7 +70,7 @@ impl WriteOptions {
                         settings.push(setting(Condition::SYNC_THREADS, Condition::SYNC_THREADS));
                     }
                     Condition::OneConnection => settings.push(setting(1, 1)),
-                    Condition::Connections => {
+                    Condition::Connections | Condition::AsyncCommit => {
                         let connections = Condition::SERVER_CONNECTIONS;
                         settings.push(setting(connections, connections));
                     }

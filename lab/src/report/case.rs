@@ -156,6 +156,7 @@ impl<'a> Case<'a> {
             | Condition::WalNosync
             | Condition::NoWal
             | Condition::AsyncPool
+            | Condition::AsyncCommit
             | Condition::Connections
             | Condition::SyncThreads => Role::Other,
         }

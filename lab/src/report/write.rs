@@ -117,7 +117,9 @@ fn findings(setup: Setup, by_batch: &[(usize, Vec<Case<'_>>)]) -> Vec<String> {
 fn callers(case: &Case<'_>) -> String {
     match (case.first().in_flight, case.condition()) {
         (1, _) => "one caller".to_owned(),
-        (count, Condition::Connections) => format!("{} connections", grouped(count as f64)),
+        (count, Condition::Connections | Condition::AsyncCommit) => {
+            format!("{} connections", grouped(count as f64))
+        }
         (count, _) => format!("{} callers", grouped(count as f64)),
     }
 }
