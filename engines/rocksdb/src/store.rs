@@ -6,7 +6,6 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use groupcommit_core::{Cause, Flush};
@@ -89,9 +88,9 @@ impl Store {
 
     /// The time spent writing the log, where it is counted.
     #[cfg(feature = "experiments")]
-    pub(crate) fn log_write_time(&self) -> Option<Duration> {
+    pub(crate) fn log_write_time(&self) -> Option<std::time::Duration> {
         let ns = self.log_write_ns.as_ref()?.load(Ordering::Relaxed);
-        Some(Duration::from_nanos(ns))
+        Some(std::time::Duration::from_nanos(ns))
     }
 
     pub(crate) fn path(&self) -> &Path {
