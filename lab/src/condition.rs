@@ -255,6 +255,9 @@ mod tests {
     fn four_are_not_durable() {
         let loose: Vec<_> =
             Condition::value_variants().iter().copied().filter(|c| !c.is_durable()).collect();
-        assert_eq!(loose, [Condition::WalNormal, Condition::NoWal, Condition::WalNosync]);
+        assert_eq!(
+            loose,
+            [Condition::WalNormal, Condition::NoWal, Condition::WalNosync, Condition::AsyncCommit]
+        );
     }
 }
