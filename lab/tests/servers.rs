@@ -55,8 +55,10 @@ fn experiments(url: &str, name: &str) {
     for measurement in of("web") {
         let peak = measurement.connections_peak.expect("counted");
         let is_bounded = measurement.condition != Condition::Blocking;
-        assert!(!is_bounded || (1..=6).contains(&peak), "{}: {peak}", measurement.condition);
+        assert!(!is_bounded || peak <= 6, "{}: {peak}", measurement.condition);
     }
+    // On a busy machine, whoever looks may come too late for a short measurement, but not for all.
+    assert!(of("web").iter().any(|measurement| measurement.connections_peak > Some(0)));
 }
 
 #[cfg(feature = "postgres")]
