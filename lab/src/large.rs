@@ -35,7 +35,7 @@ use crate::measure::{Trial, failed};
 use crate::measurement::{LargeFigures, Measurement};
 use crate::options::{Common, at_least_one, check_settings, seconds};
 use crate::session::{Experiment, Session};
-use crate::setting::{Setting, Task};
+use crate::setting::{Keys, Setting, Task};
 
 const UPSERT: &str = "INSERT INTO t VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v";
 
@@ -88,36 +88,18 @@ pub struct LargeOptions {
     pub common: Common,
 }
 
-/// How keys are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum Keys {
-    /// All alike
-    Uniform,
-    /// By the Zipf distribution with an exponent of 0.99
-    Zipf,
-}
-
-impl Keys {
-    /// The name in records and tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// The keys of `count` writes into a table of `rows` rows.
-    fn generate(self, count: usize, rows: usize, seed: u64) -> Vec<i64> {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let rows_f = rows as f64;
-        let zipf = Zipf::new(rows_f);
-        // A prime, so that every rank has a key of its own.
-        let scatter = |rank: u64| rank * 2_654_435_761 % rows as u64;
-        let key = |_| match self {
-            Self::Uniform => random.i64(0..i64::try_from(rows).unwrap_or(i64::MAX)),
-            Self::Zipf => scatter(zipf.rank(random.f64())).cast_signed(),
-        };
-        (0..count).map(key).collect()
-    }
+/// The keys of `count` writes into a table of `rows` rows.
+fn generate(keys: Keys, count: usize, rows: usize, seed: u64) -> Vec<i64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let rows_f = rows as f64;
+    let zipf = Zipf::new(rows_f);
+    // A prime, so that every rank has a key of its own.
+    let scatter = |rank: u64| rank * 2_654_435_761 % rows as u64;
+    let key = |_| match keys {
+        Keys::Uniform => random.i64(0..i64::try_from(rows).unwrap_or(i64::MAX)),
+        Keys::Zipf => scatter(zipf.rank(random.f64())).cast_signed(),
+    };
+    (0..count).map(key).collect()
 }
 
 /// The Zipf distribution over so many ranks.
@@ -315,7 +297,7 @@ impl Experiment for LargeOptions {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let count = (self.seconds_limit.as_secs_f64().max(1.0) * RATE_MAX) as usize;
         let writes = |keys: Keys| Writes {
-            keys: keys.generate(count, self.rows, self.common.seed),
+            keys: generate(keys, count, self.rows, self.common.seed),
             value_bytes: self.common.value_bytes,
         };
         let generated = Keys::value_variants().iter().map(|&keys| (keys, writes(keys)));
@@ -508,7 +490,7 @@ mod tests {
     #[test]
     fn skewed_keys_are_skewed_and_all_keys_are_in_the_table() {
         let most = |keys: Keys| {
-            let keys = keys.generate(100_000, 1_000, 7);
+            let keys = generate(keys, 100_000, 1_000, 7);
             assert!(keys.iter().all(|key| (0..1_000).contains(key)));
             let mut counts = HashMap::new();
             keys.iter().for_each(|key| *counts.entry(key).or_insert(0) += 1);

@@ -7,7 +7,24 @@ use clap::ValueEnum;
 
 use crate::condition::Condition;
 use crate::engine::Engine;
-use crate::large::Keys;
+
+/// How keys are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Keys {
+    /// All alike
+    Uniform,
+    /// By the Zipf distribution with an exponent of 0.99
+    Zipf,
+}
+
+impl Keys {
+    /// The name in records and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
 
 /// What is measured, and with which values.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,10 +3,7 @@
 
 use serde::Serialize;
 
-use crate::{
-    protocol::{Answer, PipelineResponse, Response, StmtResult},
-    run::Outcome,
-};
+use crate::protocol::{Answer, Outcome, PipelineResponse, Response, StmtResult};
 
 /// The body of a response to a pipeline.
 pub(crate) fn pipeline(response: &PipelineResponse) -> serde_json::Result<Vec<u8>> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::{
     error::{Failed, Refusal, SqlError},
     program::{self, Program, StoredSql},
-    protocol::{Answer, BatchResult, Request, RequestType, Response, StmtResult},
-    run::{Outcome, Room},
+    protocol::{Answer, BatchResult, Outcome, Request, RequestType, Response, StmtResult},
+    run::Room,
     server::Server,
     slot::Hold,
     sql,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStru
 
 use crate::{
     error::SqlError,
-    run::Outcome,
     value::{Decimal, Value},
 };
 
@@ -193,6 +192,24 @@ pub(crate) struct StmtResult {
 pub(crate) struct Col {
     pub(crate) name: String,
     pub(crate) decltype: Option<String>,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    Skipped,
+    Done(StmtResult),
+    Failed(SqlError),
+}
+
+impl Outcome {
+    pub(crate) fn result(&self) -> Option<&StmtResult> {
+        if let Self::Done(result) = self { Some(result) } else { None }
+    }
+
+    pub(crate) fn error(&self) -> Option<&SqlError> {
+        if let Self::Failed(error) = self { Some(error) } else { None }
+    }
 }
 
 /// What each step of a batch came to: its result, its error or neither.

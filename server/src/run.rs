@@ -18,28 +18,10 @@ use crate::{
     error::{Failed, SqlError, is_denied},
     memory::Memory,
     program::{Args, Condition, Program, Statement},
-    protocol::{Col, CursorEntry, Description, Param, StmtResult},
+    protocol::{Col, CursorEntry, Description, Outcome, Param, StmtResult},
     sql::Kind,
     value::{Decimal, Value},
 };
-
-/// What a step came to.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
-    Skipped,
-    Done(StmtResult),
-    Failed(SqlError),
-}
-
-impl Outcome {
-    pub(crate) fn result(&self) -> Option<&StmtResult> {
-        if let Self::Done(result) = self { Some(result) } else { None }
-    }
-
-    pub(crate) fn error(&self) -> Option<&SqlError> {
-        if let Self::Failed(error) = self { Some(error) } else { None }
-    }
-}
 
 /// Why a program ended early. Nothing of it is kept.
 #[derive(Debug)]
