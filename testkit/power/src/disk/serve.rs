@@ -1,4 +1,4 @@
-//! The [`Cache`](super::cache::Cache) as a file system in user space: plain files in folders.
+//! The [`Cache`] as a file system in user space: plain files in folders.
 
 use std::{
     ffi::OsStr,
