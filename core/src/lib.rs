@@ -36,6 +36,7 @@ mod sync;
 mod terms;
 mod ticket;
 mod tickets;
+mod token_map;
 mod tokens;
 mod waits;
 
@@ -57,4 +58,5 @@ pub use submit::{Submit, Submitter, TransactionOf};
 pub use terms::{Terms, TrySubmitError};
 pub use ticket::Ticket;
 pub use tickets::Tickets;
+pub use token_map::TokenMap;
 pub use tokens::{Token, TokenLimits, TokenRecord};

@@ -20,6 +20,7 @@ pub(crate) struct Environment {
     pub(crate) path: PathBuf,
     pub(crate) map_bytes_max: usize,
     pub(crate) main_table: Table,
+    pub(crate) token_table: Option<Table>,
 }
 
 /// What a commit came to, when it did not happen but is certain not to have.
@@ -40,6 +41,10 @@ impl Environment {
         Error::Lmdb { doing, path: self.path.clone(), source }
     }
 
+    fn transaction<'t>(&self, txn: RwTxn<'t>) -> Transaction<'t> {
+        Transaction::new(txn, self.main_table, self.token_table)
+    }
+
     /// Begins the write transaction; waits while another process has it.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, Error> {
         let began = match self.env.write_txn() {
@@ -50,7 +55,7 @@ impl Environment {
             other => other,
         };
         began
-            .map(|txn| Transaction::new(txn, self.main_table))
+            .map(|txn| self.transaction(txn))
             .map_err(|error| self.error("begin a transaction on", error))
     }
 
@@ -60,7 +65,7 @@ impl Environment {
         parent: &'p mut Transaction<'_>,
     ) -> Result<Transaction<'p>, Undone> {
         let nested = self.env.nested_write_txn(parent.txn_mut());
-        nested.map(|txn| Transaction::new(txn, self.main_table)).map_err(|error| match error {
+        nested.map(|txn| self.transaction(txn)).map_err(|error| match error {
             heed::Error::Mdb(_) => Undone::Broken,
             other => Undone::Refused(other),
         })

@@ -57,6 +57,10 @@ pub enum Error {
     #[error("a closure exchanged the transaction of {} for another one", .0.display())]
     Exchanged(PathBuf),
 
+    /// A transaction with a token, in a database that keeps none.
+    #[error("the database keeps no tokens; open it with `Options::tokens`")]
+    NoTokens,
+
     /// The map cannot grow further.
     #[error(
         "the map of {} is full, and {bytes_max} bytes are its limit; \

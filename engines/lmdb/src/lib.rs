@@ -45,6 +45,7 @@ mod file;
 mod gate;
 mod open;
 mod operation;
+mod tokens;
 mod transaction;
 
 pub use database::Database;
@@ -55,8 +56,8 @@ pub use operation::{Operation, OperationResult, Table};
 pub use transaction::Transaction;
 
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
-    Tickets, TrySubmitError, Unknown,
+    Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Stats, Submitter, Summary,
+    Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TrySubmitError, Unknown,
 };
 #[cfg(feature = "experiments")]
 pub use groupcommit_core::{Experiments, Formation};

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use groupcommit_core::{Limits, Pipeline, Settings};
+use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 use groupcommit_medium::{Unusable, folder_of, has_other_names, real_path};
 use heed::{CommitOrAbort, Env, MdbError, WithoutTls, types::Bytes};
 
@@ -15,6 +15,7 @@ use crate::{
     ffi::{self, Shape},
     file::{DataFile, sync_folder_of},
     gate::Gate,
+    tokens::TOKENS,
 };
 
 /// The unit in which a map is sized: a multiple of every page size in use.
@@ -28,6 +29,7 @@ pub struct Options {
     map_bytes_max: usize,
     tables_max: u32,
     readers_max: u32,
+    keeps_tokens: bool,
     settings: Settings,
 }
 
@@ -41,6 +43,7 @@ impl Default for Options {
             map_bytes_max: 1 << 40,
             tables_max: 128,
             readers_max: 512,
+            keeps_tokens: false,
             settings: Settings::default(),
         }
     }
@@ -99,6 +102,15 @@ impl Options {
         self
     }
 
+    /// Keeps the tokens of transactions that take effect [once](groupcommit_core::Submitter::once), for so
+    /// long and so many, in a table `_groupcommit_tokens` beside the others.
+    #[must_use]
+    pub fn tokens(mut self, limits: TokenLimits) -> Self {
+        self.settings.tokens = limits;
+        self.keeps_tokens = true;
+        self
+    }
+
     /// Opens the database at `path`: a folder that holds `data.mdb`, as is LMDB's custom, or, where
     /// there is one already, a data file without a folder.
     ///
@@ -142,7 +154,7 @@ impl Options {
         let mut data = DataFile::open(data_path)?;
         let shape = Shape {
             map_bytes: self.first_map_bytes(data.bytes()?),
-            tables_max: self.tables_max,
+            tables_max: self.tables_max.saturating_add(self.keeps_tokens.into()),
             readers_max: self.readers_max,
             is_file,
         };
@@ -163,12 +175,15 @@ impl Options {
             path: path.to_owned(),
             map_bytes_max: self.map_bytes_max.next_multiple_of(MAP_UNIT_BYTES),
             main_table,
+            token_table: None,
         };
-        let writer = Writer {
-            exclusive: Some(Exclusive { environment, doubt: None }),
-            data: data.clone(),
-            members: Vec::new(),
-        };
+        let mut exclusive = Exclusive { environment, doubt: None };
+        if self.keeps_tokens {
+            let table = exclusive.table(Some(TOKENS))?;
+            exclusive.environment.token_table = Some(table);
+            data.flush()?;
+        }
+        let writer = Writer { exclusive: Some(exclusive), data: data.clone(), members: Vec::new() };
         let settings = Settings { label: path.display().to_string(), ..self.settings.clone() };
         let pipeline = Pipeline::new(writer, settings);
         Ok(Database::new(Inner { gate, pipeline, data, warnings, main_table }))

@@ -18,6 +18,8 @@ pub struct Transaction<'g> {
     may_have_changed: bool,
     id: usize,
     main_table: Table,
+    /// Where tokens are kept, if they are.
+    pub(crate) token_table: Option<Table>,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -42,9 +44,9 @@ impl DerefMut for Transaction<'_> {
 }
 
 impl<'g> Transaction<'g> {
-    pub(crate) fn new(txn: RwTxn<'g>, main_table: Table) -> Self {
+    pub(crate) fn new(txn: RwTxn<'g>, main_table: Table, token_table: Option<Table>) -> Self {
         let id = txn.id();
-        Self { txn, is_lent: false, may_have_changed: false, id, main_table }
+        Self { txn, is_lent: false, may_have_changed: false, id, main_table, token_table }
     }
 
     /// The unnamed table of the environment.

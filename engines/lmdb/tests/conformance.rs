@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use groupcommit_lmdb::{
-    Database, Exclusive, Table, Transaction,
+    Database, Exclusive, Table, TokenLimits, Transaction,
     heed::{Error, Result, RoTxn},
 };
-use groupcommit_testkit::conformance::Subject;
+use groupcommit_testkit::conformance::{Subject, tokens::KeepsTokens};
 
 struct Lmdb;
 
@@ -56,4 +56,11 @@ impl Subject for Lmdb {
     }
 }
 
+impl KeepsTokens for Lmdb {
+    fn open_with(path: &Path, limits: TokenLimits) -> Database {
+        Database::options().tokens(limits).open(path).unwrap()
+    }
+}
+
 groupcommit_testkit::conformance!(Lmdb);
+groupcommit_testkit::conformance!(tokens Lmdb);

@@ -71,6 +71,10 @@ pub enum Error {
     #[error("there is no column family \"{0}\"; create it in `exclusive`, or name it when opening")]
     NoColumnFamily(String),
 
+    /// A transaction with a token, in a database that keeps none.
+    #[error("the database keeps no tokens; open it with `Options::tokens`")]
+    NoTokens,
+
     /// A merge into a column family without a merge operator, which RocksDB would find out only
     /// after the write had reached its log.
     #[error("column family \"{0}\" has no merge operator; set one in its options when opening")]

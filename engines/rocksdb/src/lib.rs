@@ -42,6 +42,7 @@ mod place;
 mod settings;
 mod snapshot;
 mod store;
+mod tokens;
 mod transaction;
 mod unlogged;
 mod view;
@@ -57,8 +58,8 @@ pub use unlogged::{NotDurable, UnloggedDatabase};
 pub use write::{Write, WriteResult};
 
 pub use groupcommit_core::{
-    Cause, Failure, Limits, NotRun, Outcome, Rejected, Stats, Submitter, Summary, Terms, Ticket,
-    Tickets, TrySubmitError, Unknown,
+    Cause, Failure, Limits, NotRun, Once, OnceError, Outcome, Rejected, Stats, Submitter, Summary,
+    Terms, Ticket, Tickets, Token, TokenLimits, TokenRecord, TrySubmitError, Unknown,
 };
 #[cfg(feature = "experiments")]
 pub use groupcommit_core::{Experiments, Formation};

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use groupcommit_core::{Limits, Pipeline, Settings};
+use groupcommit_core::{Limits, Pipeline, Settings, TokenLimits};
 use groupcommit_medium::{Unusable, Warning, folder_of};
 use rocksdb::{ColumnFamilyDescriptor, DB, ErrorKind};
 
@@ -15,6 +15,7 @@ use crate::{
     place::{Claim, Handle, prepare, real_folder},
     settings,
     store::{Store, Wal},
+    tokens::TOKENS,
 };
 
 /// How to open a database.
@@ -82,6 +83,14 @@ impl Options {
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
         self
+    }
+
+    /// Keeps the tokens of transactions that take effect [once](groupcommit_core::Submitter::once), for so
+    /// long and so many, in a column family `_groupcommit_tokens`.
+    #[must_use]
+    pub fn tokens(mut self, limits: TokenLimits) -> Self {
+        self.settings.tokens = limits;
+        self.column_family(TOKENS, rocksdb::Options::default())
     }
 
     /// Counts how long RocksDB takes to write its log.

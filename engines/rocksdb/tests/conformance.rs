@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-use groupcommit_rocksdb::{Database, Error, Exclusive, Snapshot, Transaction, rocksdb};
-use groupcommit_testkit::conformance::Subject;
+use groupcommit_rocksdb::{
+    Database, Error, Exclusive, Snapshot, TokenLimits, Transaction, rocksdb,
+};
+use groupcommit_testkit::conformance::{Subject, tokens::KeepsTokens};
 use rocksdb::IteratorMode;
 
 struct Rocksdb;
@@ -59,4 +61,11 @@ impl Subject for Rocksdb {
     }
 }
 
+impl KeepsTokens for Rocksdb {
+    fn open_with(path: &Path, limits: TokenLimits) -> Database {
+        Database::options().tokens(limits).open(path).unwrap()
+    }
+}
+
 groupcommit_testkit::conformance!(Rocksdb);
+groupcommit_testkit::conformance!(tokens Rocksdb);

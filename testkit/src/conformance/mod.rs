@@ -35,6 +35,7 @@ pub mod kill;
 pub mod one_by_one;
 pub mod order;
 pub mod seeing;
+pub mod tokens;
 
 /// An engine under test: its database as one map from numbers to bytes.
 pub trait Subject: 'static {
@@ -208,6 +209,14 @@ impl<E: Debug + Send + 'static> Held<E> {
 /// Turns every case of the suite into a test of the engine that is given as a [`Subject`].
 #[macro_export]
 macro_rules! conformance {
+    (tokens $subject:ty) => {
+        $crate::conformance!(@cases $subject;
+            tokens::submitted_again_it_gets_the_same_result_and_does_not_run,
+            tokens::one_that_is_rejected_leaves_no_token,
+            tokens::tokens_are_bounded,
+            tokens::where_none_are_kept_a_transaction_with_one_is_rejected,
+        );
+    };
     ($subject:ty) => {
         $crate::conformance!(@cases $subject;
             order::acknowledged_is_there_after_reopening,
