@@ -1,14 +1,14 @@
 //! A table larger than the page cache of a connection: upserts of random keys into it, with reads, a long
 //! reader and an index beside them if asked for.
 //!
-//! 1. The table is filled once. Each measurement works on a copy, and every write of a key that is there
-//!    replaces its value, so the table stays as large as it is.
+//! 1. The table is filled once. Each measurement works on a copy. Every write replaces the value of an
+//!    existing key, so the table keeps its size.
 //! 2. Keys are uniform, or skewed as in YCSB: the Zipf distribution of Gray et al., *Quickly generating
 //!    billion-record synthetic databases* (1994), with its ranks scattered over the table.
-//! 3. Values follow from the number of their write, so the end of each measurement knows what every key that
-//!    was written has to hold, and looks.
-//! 4. What is written is counted by the device, for everybody who writes to it: the count that the kernel
-//!    keeps for a process counts whole folios of the page cache.
+//! 3. A value is computed from the number of its write. After each measurement every written key is compared
+//!    with its last value.
+//! 4. Bytes written are read from the counters of the disk, which include other processes. The kernel's counter
+//!    of a process counts whole folios of the page cache.
 
 use std::collections::HashMap;
 use std::fs;
@@ -102,7 +102,7 @@ fn generate(keys: Keys, count: usize, rows: usize, seed: u64) -> Vec<i64> {
     (0..count).map(key).collect()
 }
 
-/// The Zipf distribution over so many ranks.
+/// The Zipf distribution over a number of ranks.
 #[derive(Debug)]
 struct Zipf {
     ranks: f64,
@@ -459,7 +459,7 @@ fn device_bytes(path: &Path) -> Option<u64> {
     Some(text.split_whitespace().nth(6)?.parse::<u64>().ok()? * SECTOR)
 }
 
-/// Looks whether every key of the first `count` writes has the value of its last.
+/// Checks that every key among the first `count` writes has its last value.
 fn verify(path: &Path, writes: &Writes, count: usize) -> Result<(), Cause> {
     let connection = Beside::connect(path)?;
     let mut select = connection.prepare("SELECT v FROM t WHERE k = ?1")?;

@@ -53,9 +53,9 @@ pub(crate) struct Server {
     /// Constraints that are checked at the commit unless told otherwise, ready for `SET
     /// CONSTRAINTS`.
     pub(crate) deferred: Option<String>,
-    /// A function may defer others, for whoever comes behind its caller too.
+    /// A function may defer other constraints; the change outlasts its caller.
     pub(crate) has_deferring_functions: bool,
-    /// A function may change settings, for whoever comes behind its caller too.
+    /// A function may change settings; the change outlasts its caller.
     pub(crate) has_setting_functions: bool,
 }
 

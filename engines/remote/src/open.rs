@@ -81,9 +81,9 @@ impl<P: Protocol> Options<P> {
         self
     }
 
-    /// Keeps tokens, so that transactions can take effect [once](groupcommit_core::Submitter::once), for
-    /// so long and so many of them. Opening creates the table `_groupcommit_tokens` where it is
-    /// missing. Without this, transactions with a token are rejected unless the table is there.
+    /// Keeps tokens, so that transactions can take effect [once](groupcommit_core::Submitter::once), within
+    /// these limits. Opening creates the table `_groupcommit_tokens` if it is missing. Without this option
+    /// and without the table, transactions with a token are rejected.
     #[must_use]
     pub fn tokens(mut self, limits: TokenLimits) -> Self {
         self.settings.tokens = limits;

@@ -85,8 +85,8 @@ impl Options {
         self
     }
 
-    /// Keeps the tokens of transactions that take effect [once](groupcommit_core::Submitter::once), for so
-    /// long and so many, in a column family `_groupcommit_tokens`.
+    /// Keeps tokens, so that transactions can take effect [once](groupcommit_core::Submitter::once), within
+    /// these limits. Opening creates the column family `_groupcommit_tokens` if it is missing.
     #[must_use]
     pub fn tokens(mut self, limits: TokenLimits) -> Self {
         self.settings.tokens = limits;

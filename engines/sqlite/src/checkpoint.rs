@@ -38,12 +38,12 @@ use crate::{Error, ffi::Copier, wal::Log};
 /// Frames (pages) in the log from which on it is checkpointed beside the commits, at least.
 pub(crate) const FRAMES_MIN: u64 = 4_000;
 
-/// The same at most. In between, the log grows to a quarter of the database, and to a sixteenth of the room
-/// that is left on the disk: a page that is in it more than once is copied once. While checkpoints catch up
-/// with the commits, it comes to about four times as many.
+/// The same at most. Between the two bounds it is a quarter of the database's pages, and at most a sixteenth
+/// of the free space. A longer log saves writes: a page that is in it twice is copied once. While checkpoints
+/// catch up with the commits, the log grows to about four times this length.
 pub(crate) const FRAMES_MAX: u64 = 60_000;
 
-/// How many times as many make the commits wait for a checkpoint, however much is left.
+/// At this many times that length, commits wait until a checkpoint has copied the whole log.
 pub(crate) const FRAMES_TIMES: u64 = 6;
 
 /// How long the commits wait for a checkpoint beside them at most, for each group.
@@ -108,8 +108,8 @@ pub(crate) enum Due {
 }
 
 impl Schedule {
-    /// Frames from which on the log is checkpointed, of a database of so many pages on a disk with room
-    /// for so many more.
+    /// The length, in frames, at which the log is checkpointed: from the database's pages and the pages that
+    /// fit into the free space.
     fn length(pages: u64, room: u64) -> u64 {
         (pages / 4).min(room / 16).clamp(FRAMES_MIN, FRAMES_MAX)
     }
@@ -139,7 +139,7 @@ impl Schedule {
         }
     }
 
-    /// A checkpoint begins beside the commits; the one before has written so many pages.
+    /// A checkpoint begins beside the commits; the one before has written `written` pages.
     pub(crate) fn begin(&mut self, frames: u64, copied: u64, written: u64) {
         let left = frames - copied;
         // As many frames to a page as then.
@@ -147,10 +147,10 @@ impl Schedule {
         self.last = Some(Round { frames, copied, pages: pages.max(1) });
     }
 
-    /// How long the next group waits while a checkpoint runs beside the commits, has run for so long and
-    /// has written so many pages: it has to copy faster than they append, or the log only grows. So they
-    /// append three frames for four that it copies: each checkpoint then leaves three quarters to the next.
-    /// With fewer, the waits beside checkpoints are longer, and those of the time between them shorter.
+    /// How long the next group waits while a checkpoint runs beside the commits, `elapsed` after its start and
+    /// with `written` pages written. The log shrinks only if the checkpoint copies faster than the commits
+    /// append, so commits append at most three frames for every four copied. A smaller share would make the
+    /// waits during a checkpoint longer and the log shorter.
     pub(crate) fn wait(&self, frames: u64, written: u64, elapsed: Duration) -> Duration {
         let Some(last) = self.last else { return Duration::ZERO };
         let copied = last.left() * written.min(last.pages) / last.pages;

@@ -1,4 +1,4 @@
-//! How much a checkpoint beside the commits writes before it syncs that: a pure rule.
+//! How many pages a checkpoint beside the commits writes between two syncs: a pure rule.
 
 use std::time::Instant;
 
@@ -8,8 +8,8 @@ const LENGTH_MIN: u32 = 32;
 /// Pages between two syncs at most.
 const LENGTH_MAX: u32 = 1_024;
 
-/// What a checkpoint writes between two syncs. Little, so that no flush of the log waits long behind one;
-/// more where a sync takes long however little it has to write, or the checkpoint would only sync.
+/// The pages that a checkpoint writes between two syncs. Few, so that a flush of the log never waits long
+/// behind a sync. More on disks where every sync is slow, or the checkpoint would spend its time syncing.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     /// Pages of a piece.

@@ -188,7 +188,7 @@ impl Readers {
         }
     }
 
-    /// Wakes one who waits for a connection, now that there is one or may be.
+    /// Wakes a thread that waits for a connection: one was returned, or may be opened.
     fn tell(&self, state: MutexGuard<'_, State>) {
         let is_awaited = state.waiting > 0;
         drop(state);

@@ -13,9 +13,9 @@ pub(super) const SPEC: Spec = Spec {
     question: "How many rows of a large table are replaced per second, in what order of keys they come, and how \
                long do the slowest wait?",
     how_to_read: &[
-        "Each transaction replaces one row of a table that is there already; by hand, so many rows. Checkpoints \
-         copy what was written from the log into the database meanwhile. p99 ÷ p50 shows how much a caller feels \
-         of them.",
+        "Each transaction replaces one row of a filled table; a batch by hand replaces the number of rows in its \
+         name. Meanwhile checkpoints copy pages from the log into the database. p99 ÷ p50 shows how much callers \
+         feel them.",
     ],
     body,
 };
@@ -102,7 +102,7 @@ fn table(cases: &[Case<'_>]) -> Table {
     .with_notes(notes(cases))
     .with_note(
         "× by hand: rows/s divided by those of plain SQLite with many rows a transaction. More is better. written: \
-         for each row, by the device, whoever wrote.",
+         bytes that the disk wrote for each row, including those of other processes.",
     )
 }
 
@@ -123,7 +123,8 @@ fn more(cases: &[Case<'_>]) -> Table {
     )
     .with_notes(notes(cases))
     .with_note(
-        "range: of rows/s. log: at its longest. opening: of a copy made at the end, with its log, as after a crash.",
+        "range: of rows/s. log: its greatest length. opening: time to open a copy of the database and its log, as \
+         after a crash.",
     )
 }
 
