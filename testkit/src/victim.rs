@@ -20,11 +20,12 @@ const READY: &str = "ready to be killed";
 pub struct Victim(Child);
 
 impl Victim {
-    /// Runs the ignored test of this name on the database at `path`, until it [parks](Self::park).
+    /// Runs the test of this name again, in a process of its own that finds [`path`](Self::path), until it
+    /// [parks](Self::park).
     #[must_use]
     pub fn start(path: &Path, test: &str) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", test, "--ignored", "--nocapture"])
+            .args(["--exact", test, "--nocapture"])
             .env(PATH, path)
             .stdout(Stdio::piped())
             .spawn()
@@ -34,7 +35,7 @@ impl Victim {
         Self(child)
     }
 
-    /// The database of the process that is to be killed; `None` in any other.
+    /// The database that this process is to leave behind when it is killed; `None` in the test that kills it.
     #[must_use]
     pub fn path() -> Option<PathBuf> {
         env::var_os(PATH).map(PathBuf::from)

@@ -11,12 +11,9 @@ use nix::sys::{
 const PATH: &str = "GROUPCOMMIT_TEST_DATABASE";
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// Not a test of its own: it limits what its process may write.
-#[test]
-#[ignore = "run by the other test, in a process of its own"]
-fn process_that_may_not_write() {
-    let Some(path) = env::var_os(PATH) else { return };
-    let db = Database::open(PathBuf::from(path)).unwrap();
+/// Limits what its process may write, so it needs one of its own.
+fn fail_to_write(path: PathBuf) {
+    let db = Database::open(path).unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
     #[expect(unsafe_code, reason = "a signal is ignored, no handler runs")]
     // SAFETY: no handler is installed.
@@ -45,10 +42,14 @@ fn process_that_may_not_write() {
 
 #[test]
 fn a_log_that_could_not_be_written_is_final_until_it_is_opened_again() {
+    if let Some(path) = env::var_os(PATH) {
+        return fail_to_write(path.into());
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
+    let name = "log_failure::a_log_that_could_not_be_written_is_final_until_it_is_opened_again";
     let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "log_failure::process_that_may_not_write", "--ignored", "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env(PATH, &path)
         .output()
         .unwrap();

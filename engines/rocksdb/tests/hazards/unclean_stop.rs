@@ -1,5 +1,7 @@
 //! A process that is killed leaves a log that is readable, but perhaps not durable.
 
+use std::path::PathBuf;
+
 use groupcommit_rocksdb::{Database, Error};
 use groupcommit_testkit::Victim;
 
@@ -7,11 +9,8 @@ use crate::{hold, value};
 
 const ROWS: u64 = 1_000;
 
-/// Not a test of its own: what the other starts in a process of its own and kills.
-#[test]
-#[ignore = "run by the other test, in a process of its own"]
-fn process_that_is_killed() {
-    let Some(path) = Victim::path() else { return };
+/// What the process does that is killed.
+fn live(path: PathBuf) -> ! {
     let db = Database::open(path).unwrap();
     let tickets: Vec<_> =
         (0..ROWS).map(|row| db.submit(move |tx| tx.put(row.to_be_bytes(), "v"))).collect();
@@ -19,14 +18,18 @@ fn process_that_is_killed() {
     // In the middle of a transaction, with others behind it.
     let _held = hold(&db);
     let _behind = db.submit(|tx| tx.put("behind", "v"));
-    Victim::park();
+    Victim::park()
 }
 
 #[test]
 fn what_it_left_in_the_log_is_in_table_files_before_open_returns() {
+    if let Some(path) = Victim::path() {
+        live(path);
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    Victim::start(&path, "unclean_stop::process_that_is_killed").kill();
+    let name = "unclean_stop::what_it_left_in_the_log_is_in_table_files_before_open_returns";
+    Victim::start(&path, name).kill();
     let db = Database::open(&path).unwrap();
     let in_memory = db
         .exclusive(|exclusive| exclusive.property("rocksdb.num-entries-active-mem-table"))

@@ -13,11 +13,8 @@ fn open(path: PathBuf) -> UnloggedDatabase {
     options.open_unlogged(path).unwrap()
 }
 
-/// Not a test of its own: what the other starts in a process of its own and kills.
-#[test]
-#[ignore = "run by the other test, in a process of its own"]
-fn process_that_is_killed() {
-    let Some(path) = Victim::path() else { return };
+/// What the process does that is killed.
+fn live(path: PathBuf) -> ! {
     let db = open(path);
     for index in 0..ALL {
         if index == FLUSHED {
@@ -31,14 +28,18 @@ fn process_that_is_killed() {
             })
             .unwrap();
     }
-    Victim::park();
+    Victim::park()
 }
 
 #[test]
 fn a_killed_process_keeps_what_was_flushed_and_nothing_else() {
+    if let Some(path) = Victim::path() {
+        live(path);
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    Victim::start(&path, "unlogged::process_that_is_killed").kill();
+    let name = "unlogged::a_killed_process_keeps_what_was_flushed_and_nothing_else";
+    Victim::start(&path, name).kill();
     let db = open(path);
     for index in 0..ALL {
         let found = db.read(|snapshot| {

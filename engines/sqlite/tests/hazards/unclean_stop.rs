@@ -1,6 +1,6 @@
 //! A process that is killed leaves a log that is readable, but perhaps not durable.
 
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use groupcommit_sqlite::{Database, rusqlite::Connection};
 use groupcommit_testkit::Victim;
@@ -9,11 +9,8 @@ use crate::common::{hold, ids, insert, neighbour};
 
 const ROWS: i64 = 100;
 
-/// Not a test of its own: what the others start in a process of its own and kill.
-#[test]
-#[ignore = "run by the other tests, in a process of its own"]
-fn process_that_is_killed() {
-    let Some(path) = Victim::path() else { return };
+/// What the process does that is killed.
+fn live(path: PathBuf) -> ! {
     let db = Database::open(path).unwrap();
     db.transact(|tx| tx.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, v)", ()))
         .unwrap();
@@ -23,15 +20,19 @@ fn process_that_is_killed() {
     }
     // In the middle of a transaction, so with a lock and with pages that are not committed.
     let _held = hold(&db);
-    Victim::park();
+    Victim::park()
 }
 
 #[test]
 fn what_it_left_in_the_log_is_in_the_database_before_open_returns() {
+    if let Some(path) = Victim::path() {
+        live(path);
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.db");
     let wal = path.with_extension("db-wal");
-    Victim::start(&path, "unclean_stop::process_that_is_killed").kill();
+    let name = "unclean_stop::what_it_left_in_the_log_is_in_the_database_before_open_returns";
+    Victim::start(&path, name).kill();
     assert!(fs::metadata(&wal).unwrap().len() > 0, "nothing was left in the log");
 
     let db = Database::open(&path).unwrap();
@@ -45,10 +46,14 @@ fn what_it_left_in_the_log_is_in_the_database_before_open_returns() {
 
 #[test]
 fn another_process_in_the_middle_of_a_transaction_is_a_neighbour() {
+    if let Some(path) = Victim::path() {
+        live(path);
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.db");
     drop(Database::open(&path).unwrap());
-    let mut victim = Victim::start(&path, "unclean_stop::process_that_is_killed");
+    let name = "unclean_stop::another_process_in_the_middle_of_a_transaction_is_a_neighbour";
+    let mut victim = Victim::start(&path, name);
     let options = Database::options().busy_timeout(Duration::ZERO);
     // It holds the write lock, so its log cannot be brought in, nor anything written.
     assert!(options.open(&path).is_err());
