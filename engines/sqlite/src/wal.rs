@@ -460,6 +460,35 @@ mod tests {
         assert_eq!(ids(&Database::open(&killed).unwrap()), (0..50).collect::<Vec<_>>());
     }
 
+    /// What another process appends meanwhile must not be overwritten.
+    #[test]
+    fn the_log_is_made_longer_under_the_write_lock_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.db");
+        let options = Database::options().busy_timeout(Duration::ZERO);
+        let db = options.open(&path).unwrap();
+        db.transact(|tx| tx.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)", ())).unwrap();
+        let insert = |id: i64| db.transact(move |tx| tx.execute("INSERT INTO t VALUES (?1)", [id]));
+        insert(1).unwrap();
+        let length = db.wal().bytes;
+        let other = rusqlite::Connection::open(&path).unwrap();
+        let mut rows = 1;
+        while db.wal().bytes == length {
+            rows += 1;
+            other.execute("INSERT INTO t VALUES (?1)", [rows]).unwrap();
+        }
+        // It is due to be made longer now, but somebody else has the lock.
+        let length = db.wal().bytes;
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let busy = insert(rows + 1);
+        assert!(matches!(busy, Err(Failure::NotRun(NotRun::Busy(_)))), "{busy:?}");
+        assert_eq!(db.wal().bytes, length);
+        other.execute_batch("ROLLBACK").unwrap();
+        insert(rows + 1).unwrap();
+        assert!(db.wal().bytes > length + 2 * (24 + 4096), "{:?}", db.wal());
+        assert_eq!(ids(&db), (1..=rows + 1).collect::<Vec<_>>());
+    }
+
     #[test]
     fn a_log_that_large_groups_fill_is_not_made_longer() {
         let folder = tempfile::tempdir().unwrap();

@@ -54,6 +54,7 @@ pub(crate) enum Step {
     },
     /// Turns a switch of the connection round.
     Switch(DbConfig),
+    /// Takes two milliseconds, so that more members queue meanwhile; nothing waits for it.
     Sleep,
     Fail,
     Panic,
